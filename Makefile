@@ -1,0 +1,39 @@
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/installed
+
+.PHONY: help setup quickstart check test bench reproduce report clean
+
+help: ## what the targets do
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+setup: $(STAMP) ## build .venv with the package and its tools
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "keepset needs Python 3.11 or newer, got %d.%d" % sys.version_info[:2])'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $(STAMP)
+
+quickstart: setup ## the main job on the embedded default
+	$(BIN)/keepset quickstart
+
+check: setup ## ruff and mypy
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+	$(BIN)/mypy
+
+test: setup ## the whole test suite
+	$(BIN)/pytest
+
+bench: setup ## benchmarks (not tests; timings depend on the machine)
+	$(BIN)/keepset bench
+
+reproduce: setup ## every result of the paper that is missing
+	$(BIN)/keepset reproduce
+
+report: setup ## tables and figures from results/ into docs/results/
+	$(BIN)/keepset report
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache

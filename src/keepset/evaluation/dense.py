@@ -1,0 +1,28 @@
+"""Accuracy of a teacher that reads the whole context, per condition."""
+
+from transformers import PreTrainedModel
+
+from keepset import seeds
+from keepset.evaluation.statistics import proportion
+from keepset.models.config import TeacherConfig
+from keepset.models.teacher import accuracy
+from keepset.results import Metric
+from keepset.tasks import CONDITIONS, sample_condition
+
+
+def evaluation_seed(condition: str) -> int:
+    """The seed of a condition's evaluation set: the same examples for every teacher of a scale."""
+    return seeds.EVALUATION.seed(0, list(CONDITIONS).index(condition))
+
+
+def evaluate_dense(
+    model: PreTrainedModel, config: TeacherConfig, conditions: list[str], examples: int
+) -> tuple[Metric, ...]:
+    """One metric per condition: single-query accuracy with its interval."""
+    metrics = []
+    for name in conditions:
+        batch = sample_condition(
+            name, evaluation_seed(name), examples, config.n_blocks, config.block_width, config.vocabulary
+        )
+        metrics.append(proportion(name, int(accuracy(model, batch).sum()), examples))
+    return tuple(metrics)

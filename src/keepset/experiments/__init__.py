@@ -1,0 +1,1 @@
+"""Stage 9: one thin file per result of the paper."""

@@ -1,0 +1,97 @@
+"""Building and loading teachers: plain ``transformers`` causal LMs with small configs."""
+
+import json
+from pathlib import Path
+
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
+
+from keepset import seeds
+from keepset.blocks import ExampleBatch
+from keepset.files import replacing_folder, write_json
+from keepset.models.config import TeacherConfig
+
+
+def build_teacher(config: TeacherConfig) -> PreTrainedModel:
+    """A freshly initialised teacher; the same config gives the same weights."""
+    arch = config.architecture
+    shape = dict(
+        vocab_size=config.vocabulary.size,
+        hidden_size=arch.width,
+        intermediate_size=arch.mlp_width,
+        num_hidden_layers=arch.layers,
+        num_attention_heads=arch.heads,
+        num_key_value_heads=arch.heads,
+        head_dim=arch.width // arch.heads,
+        max_position_embeddings=config.max_positions,
+        rope_parameters={"rope_type": "default", "rope_theta": arch.rope_theta},
+        tie_word_embeddings=False,
+        # The tasks have no text-generation specials; id 0 is filler.
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=None,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seeds.TEACHER_INIT.seed(config.seed))
+        model: PreTrainedModel
+        if arch.family == "llama":
+            model = LlamaForCausalLM(LlamaConfig(**shape))
+        else:
+            model = Qwen3ForCausalLM(Qwen3Config(**shape))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith("q_norm.weight"):
+                parameter.fill_(arch.qk_norm_start)
+            if arch.zero_output_projections and name.endswith(("o_proj.weight", "down_proj.weight")):
+                parameter.zero_()
+    return model
+
+
+@torch.no_grad()
+def accuracy(model: PreTrainedModel, batch: ExampleBatch, chunk: int = 64) -> Tensor:
+    """(B,) bool: the most likely token at the first answer row is the answer. The full context is visible."""
+    device = next(model.parameters()).device
+    found = []
+    for tokens, answers in zip(batch.first_query().split(chunk), batch.answers[:, 0].split(chunk), strict=True):
+        logits = model(tokens.to(device), logits_to_keep=1, use_cache=False).logits[:, -1]  # (B, V)
+        found.append(logits.argmax(-1).cpu() == answers)
+    return torch.cat(found)
+
+
+def save_teacher(model: PreTrainedModel, config: TeacherConfig, out: Path) -> None:
+    """Weights (bfloat16 safetensors), the transformers config, and ``teacher.json``, atomically into ``out``.
+
+    What else is in ``out`` (metrics, checkpoints) stays.
+    """
+    with replacing_folder(out / ".weights") as temporary:
+        copy = type(model)(model.config)
+        copy.load_state_dict(model.state_dict())
+        copy.to(torch.bfloat16).save_pretrained(temporary)
+    for path in sorted((out / ".weights").iterdir()):
+        path.replace(out / path.name)
+    (out / ".weights").rmdir()
+    # Written last: its presence says the teacher is complete.
+    write_json(out / "teacher.json", config.model_dump(mode="json"))
+
+
+def load_teacher(folder: Path) -> tuple[PreTrainedModel, TeacherConfig]:
+    """A trained teacher, in float32 and evaluation mode, with its config."""
+    path = folder / "teacher.json"
+    if not path.exists():
+        unfinished = (folder / "checkpoints").exists()
+        reason = "its training has not finished: run the same 'keepset teacher train' again" if unfinished else ""
+        raise ValueError(f"{folder}: expected a trained teacher (teacher.json), got none; {reason}".rstrip("; "))
+    try:
+        config = TeacherConfig.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except (json.JSONDecodeError, ValidationError) as error:
+        raise ValueError(f"{path}: not a valid teacher config: {error}") from error
+    classes = {"llama": LlamaForCausalLM, "qwen3": Qwen3ForCausalLM}
+    try:
+        model = classes[config.architecture.family].from_pretrained(
+            folder, dtype=torch.float32, use_safetensors=True, local_files_only=True
+        )
+    except Exception as error:  # safetensors and transformers raise many kinds for one cause
+        raise ValueError(f"{folder}: the weights cannot be read ({error}); train the teacher again") from error
+    return model.eval(), config

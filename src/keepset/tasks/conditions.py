@@ -1,0 +1,69 @@
+"""Every named evaluation condition: a task, its settings, and how long the context is."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from keepset.blocks import ExampleBatch
+from keepset.tasks.aggregation import Aggregation
+from keepset.tasks.duplicate import Duplicate
+from keepset.tasks.latest_write import LatestWrite
+from keepset.tasks.multihop import Multihop
+from keepset.tasks.sheet import Sheet, encode
+from keepset.tasks.unique import Unique
+from keepset.tasks.vocabulary import Vocabulary
+
+
+class Task(Protocol):
+    """Where examples come from: one method that decides a batch of contexts and queries."""
+
+    def sample(
+        self, rng: np.random.Generator, batch: int, n_blocks: int, n_queries: int, vocabulary: Vocabulary
+    ) -> Sheet: ...
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A task at a context length, relative to the length the teacher was trained at."""
+
+    task: Task
+    length: int = 1
+
+
+CONDITIONS = {
+    "unique": Condition(Unique()),
+    "latest_write": Condition(LatestWrite()),
+    "duplicate": Condition(Duplicate()),
+    "multihop": Condition(Multihop()),
+    "aggregation": Condition(Aggregation()),
+    "latest_write_stale4": Condition(LatestWrite(stale=4)),
+    "unique_family": Condition(Unique(family_distractors=4)),
+    "unique_2x": Condition(Unique(), length=2),
+    "latest_write_2x": Condition(LatestWrite(), length=2),
+    "unique_4x": Condition(Unique(), length=4),
+    "latest_write_4x": Condition(LatestWrite(), length=4),
+    "duplicate_m1": Condition(Duplicate(copies=1)),
+    "duplicate_m2": Condition(Duplicate(copies=2)),
+    "duplicate_m4": Condition(Duplicate(copies=4)),
+    "multihop_hardened": Condition(Multihop(distractor_chains=2, shuffled=True)),
+    "multihop_3hop": Condition(Multihop(hops=3)),
+    "multihop_redundant": Condition(Multihop(redundant=True)),
+}
+
+
+def find_condition(name: str) -> Condition:
+    """The condition called ``name``."""
+    if name not in CONDITIONS:
+        raise ValueError(f"unknown task or condition {name!r}; expected one of {', '.join(CONDITIONS)}")
+    return CONDITIONS[name]
+
+
+def sample_condition(
+    name: str, seed: int, batch: int, n_blocks: int, width: int, vocabulary: Vocabulary, n_queries: int = 1
+) -> ExampleBatch:
+    """``batch`` examples of condition ``name``; ``n_blocks`` is the training length, before the condition's factor."""
+    condition = find_condition(name)
+    rng = np.random.default_rng(seed)
+    sheet = condition.task.sample(rng, batch, n_blocks * condition.length, n_queries, vocabulary)
+    return encode(sheet, vocabulary, width)
