@@ -31,7 +31,7 @@ def check_spans(blocks: tuple[Span, ...], query: Span, n_tokens: int) -> None:
     """Blocks must be non-empty, in order, disjoint, and end before the query; the query ends the tokens."""
     previous = 0
     for i, span in enumerate(blocks):
-        if len(span) < 1 or span.start < 0:
+        if not 0 <= span.start < span.stop:
             raise ValueError(f"block {i}: expected a non-empty span, got [{span.start}, {span.stop})")
         if span.start < previous:
             raise ValueError(
@@ -39,7 +39,7 @@ def check_spans(blocks: tuple[Span, ...], query: Span, n_tokens: int) -> None:
                 f"got [{span.start}, {span.stop})"
             )
         previous = span.stop
-    if len(query) < 1:
+    if query.start >= query.stop:
         raise ValueError(f"query: expected a non-empty span, got [{query.start}, {query.stop})")
     if query.start < previous:
         raise ValueError(f"query: expected to start after the last block ({previous}), got {query.start}")

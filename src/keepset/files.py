@@ -13,20 +13,27 @@ from typing import Any
 
 @contextmanager
 def replacing_folder(target: Path) -> Iterator[Path]:
-    """A temporary folder that becomes ``target`` when the block ends well, and vanishes otherwise."""
+    """A temporary folder that becomes ``target`` when the block ends well, and vanishes otherwise.
+
+    A folder cannot be renamed over a full one, so an old ``target`` steps aside first and comes back on failure.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    aside = temporary.with_name(f"{temporary.name}.old")
     try:
         yield temporary
         for path in temporary.rglob("*"):
             if path.is_file():
                 _flush(path)
         if target.exists():
-            shutil.rmtree(target)
+            os.replace(target, aside)
         os.replace(temporary, target)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
+        if aside.exists() and not target.exists():
+            os.replace(aside, target)
         raise
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:

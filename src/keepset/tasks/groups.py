@@ -26,6 +26,8 @@ def sample_groups(
     rng: np.random.Generator, batch: int, n_blocks: int, n_queries: int, first: int, vocabulary: Vocabulary
 ) -> Groups:
     """About two records per key: ``first`` in group 0, at least one in each other group, extras at random."""
+    if first < 1:
+        raise ValueError(f"expected at least 1 record of the queried key, got {first}")
     n_groups = min(max(2, n_blocks // 2), n_blocks - first + 1)
     if n_groups < 2:
         raise ValueError(
