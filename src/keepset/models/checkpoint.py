@@ -1,6 +1,6 @@
 """Checkpoints of a training run: safetensors and JSON, complete or absent, never half.
 
-    DIR/checkpoints/000400/   model.safetensors  optimizer.safetensors  state.json
+DIR/checkpoints/000400/   model.safetensors  optimizer.safetensors  state.json
 """
 
 import json

@@ -20,7 +20,7 @@ ITERATIONS = 5
 def orthogonalise(matrices: Tensor) -> Tensor:
     """(M, R, C) with R <= C: roughly the nearest matrices with orthonormal rows."""
     a, b, c = QUINTIC
-    x = matrices / (matrices.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    x: Tensor = matrices / (matrices.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(ITERATIONS):
         gram = x @ x.mT
         x = a * x + (b * gram + c * gram @ gram) @ x
@@ -31,7 +31,7 @@ class Muon(torch.optim.Optimizer):
     """Nesterov momentum 0.95 and decoupled weight decay; every parameter must be a matrix."""
 
     def __init__(self, params: Iterable[Parameter], lr: float, weight_decay: float, momentum: float = 0.95) -> None:
-        super().__init__(params, dict(lr=lr, weight_decay=weight_decay, momentum=momentum))
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "momentum": momentum})
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]

@@ -1,8 +1,8 @@
 """What a task decides (keys, values, pointers, queries), and how that becomes tokens.
 
-    block 0                block 1               block 2 ...            queries
-    WRITE f3 m1 v7  ·      WRITE f0 m2 f3 m1     ...                    QUERY f0 m2 v7  QUERY ...
-    (a value record)       (a pointer record)                                     ^ v7 predicted here
+block 0                block 1               block 2 ...            queries
+WRITE f3 m1 v7  ·      WRITE f0 m2 f3 m1     ...                    QUERY f0 m2 v7  QUERY ...
+(a value record)       (a pointer record)                                     ^ v7 predicted here
 """
 
 from dataclasses import dataclass
@@ -60,9 +60,7 @@ def encode(sheet: Sheet, vocabulary: Vocabulary, width: int) -> ExampleBatch:
     blocks[..., 0] = WRITE
     blocks[..., 1] = vocabulary.family_token(sheet.keys)
     blocks[..., 2] = vocabulary.member_token(sheet.keys)
-    blocks[..., 3] = np.where(
-        is_pointer, vocabulary.family_token(sheet.pointers), vocabulary.value_token(sheet.values)
-    )
+    blocks[..., 3] = np.where(is_pointer, vocabulary.family_token(sheet.pointers), vocabulary.value_token(sheet.values))
     if needed == POINTER_TOKENS:
         blocks[..., 4] = np.where(is_pointer, vocabulary.member_token(sheet.pointers), FILLER)
 

@@ -1,7 +1,7 @@
 """The token ids of the synthetic tasks.
 
-    id      0       1      2      3    4 ...      ...       ...      ...
-    token   FILLER  WRITE  QUERY  ALL  families   members   values   counts 1 to 5
+id      0       1      2      3    4 ...      ...       ...      ...
+token   FILLER  WRITE  QUERY  ALL  families   members   values   counts 1 to 5
 """
 
 from typing import Annotated
