@@ -58,9 +58,10 @@ def load_checkpoint(
     advice = f"delete {path} to go on from the checkpoint before it, or choose another output folder"
     try:
         data = json.loads((path / "state.json").read_text(encoding="utf-8"))
-        hashes = data.pop("sha256")
+        written = data.pop("sha256")
+        hashes = {name: str(written[name]) for name in TENSOR_FILES}
         state = TrainingState(**data)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"checkpoint {path} is damaged (state.json: {error}); {advice}") from error
     for name, expected in hashes.items():
         found = sha256(path / name) if (path / name).exists() else "no file"
