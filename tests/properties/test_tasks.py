@@ -63,9 +63,8 @@ def cases(draw: st.DrawFn, task: Task) -> Case:
     fewest = fewest_blocks(task)
     n_blocks = draw(st.integers(fewest, max(fewest, 9)))
     names_family = isinstance(task, Aggregation) or getattr(task, "family_distractors", None) is not None
-    grid = max(2, ceil(n_blocks**0.5)) if getattr(task, "crowded", False) else 2
-    members = draw(st.integers(5 if names_family else grid, 8))
-    families = max(grid, ceil(n_blocks / members) + names_family)
+    members = draw(st.integers(5 if names_family else 2, 8))
+    families = max(2, ceil(n_blocks / members) + names_family)
     vocabulary = Vocabulary(
         families=draw(st.integers(families, families + 3)), members=members, values=draw(st.integers(2, 5))
     )
@@ -75,7 +74,6 @@ def cases(draw: st.DrawFn, task: Task) -> Case:
 
 TASKS = st.one_of(
     st.builds(Unique, st.none() | st.integers(0, 4)),
-    st.just(Unique(crowded=True)),
     st.builds(LatestWrite, st.integers(0, 5)),
     st.builds(Duplicate, st.integers(1, 5)),
     st.builds(Multihop, st.integers(1, 3), st.integers(0, 1), st.booleans()),
@@ -203,13 +201,6 @@ def test_unique_has_exactly_the_family_distractors_asked_for(distractors: int, s
     for records, key, _ in drawn(Unique(distractors), seed):
         assert len({record.key for record in records}) == 12
         assert sum(record.key[0] == key[0] for record in records) == 1 + distractors
-
-
-@given(seed=SEEDS)
-def test_crowded_keys_match_several_records_by_half(seed: int) -> None:
-    for records, key, _ in drawn(Unique(crowded=True), seed, n_blocks=16):
-        assert len({record.key for record in records}) == 16
-        assert [sum(record.key[half] == key[half] for record in records) for half in (0, 1)] == [4, 4]
 
 
 def chains(records: list[Record | None]) -> list[list[int]]:
