@@ -25,6 +25,12 @@ class Architecture(Frozen):
     rope_theta: float = 10_000.0
     qk_norm_start: float = 1.0
     """Initial weight of the query norm (qwen3 only): above 1 sharpens attention at the start."""
+    attention_bias: bool = False
+    """Biases in the attention projections: a head that looks at a fixed offset needs no content then."""
+    offset_heads: Annotated[int, Field(ge=0)] = 0
+    """In the first two layers, head h < offset_heads starts out looking h + 1 tokens back (needs
+    attention_bias). Reading a record means joining neighbouring tokens; finding those offsets by
+    gradient is most of the plateau at which small teachers guess."""
     zero_output_projections: bool = False
     """Start every attention and MLP output projection at zero, so each layer starts as the identity."""
 

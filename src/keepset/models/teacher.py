@@ -11,7 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen3Co
 from keepset import seeds
 from keepset.blocks import ExampleBatch
 from keepset.files import replacing_folder, write_json
-from keepset.models.config import TeacherConfig
+from keepset.models.config import Architecture, TeacherConfig
 
 
 def build_teacher(config: TeacherConfig) -> PreTrainedModel:
@@ -27,6 +27,7 @@ def build_teacher(config: TeacherConfig) -> PreTrainedModel:
         head_dim=arch.width // arch.heads,
         max_position_embeddings=config.max_positions,
         rope_parameters={"rope_type": "default", "rope_theta": arch.rope_theta},
+        attention_bias=arch.attention_bias,
         tie_word_embeddings=False,
         # The tasks have no text-generation specials; id 0 is filler.
         bos_token_id=None,
@@ -40,6 +41,8 @@ def build_teacher(config: TeacherConfig) -> PreTrainedModel:
             model = LlamaForCausalLM(LlamaConfig(**shape))
         else:
             model = Qwen3ForCausalLM(Qwen3Config(**shape))
+    if arch.offset_heads:
+        _start_offset_heads(model, arch)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith("q_norm.weight"):
@@ -47,6 +50,33 @@ def build_teacher(config: TeacherConfig) -> PreTrainedModel:
             if arch.zero_output_projections and name.endswith(("o_proj.weight", "down_proj.weight")):
                 parameter.zero_()
     return model
+
+
+OFFSET_LAYERS = 2
+"""Layers that start with offset heads: one to join a key, one to join it to its value."""
+OFFSET_PAIRS = 3
+"""Rotary pairs that carry an offset: the fastest three tell neighbours apart and repeat only far away."""
+OFFSET_STRENGTH = 2.0
+"""Size of the bias; about ten times what the projections give at the start."""
+
+
+@torch.no_grad()
+def _start_offset_heads(model: PreTrainedModel, arch: Architecture) -> None:
+    """Sets query and key biases so that a head's score peaks at a fixed distance under rotary positions.
+
+    With key bias at angle 0 and query bias at angle -offset * frequency, the rotated two agree exactly
+    where the key stands ``offset`` tokens before the query.
+    """
+    size = arch.width // arch.heads
+    frequency = arch.rope_theta ** (-torch.arange(OFFSET_PAIRS) / (size // 2))
+    for layer in model.model.layers[:OFFSET_LAYERS]:
+        for head in range(min(arch.offset_heads, arch.heads)):
+            angle = -(head + 1) * frequency
+            first = slice(head * size, head * size + OFFSET_PAIRS)
+            second = slice(first.start + size // 2, first.stop + size // 2)
+            layer.self_attn.k_proj.bias[first] = OFFSET_STRENGTH
+            layer.self_attn.q_proj.bias[first] = OFFSET_STRENGTH * torch.cos(angle)
+            layer.self_attn.q_proj.bias[second] = OFFSET_STRENGTH * torch.sin(angle)
 
 
 @torch.no_grad()

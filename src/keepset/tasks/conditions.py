@@ -51,12 +51,19 @@ CONDITIONS = {
     "multihop_redundant": Condition(Multihop(redundant=True)),
 }
 
+WARM_UPS = {
+    "unique_same_family": Condition(Unique(shared="family")),
+    "unique_same_member": Condition(Unique(shared="member")),
+}
+"""Conditions that only the first stages of training use; never evaluated."""
+
 
 def find_condition(name: str) -> Condition:
     """The condition called ``name``."""
-    if name not in CONDITIONS:
-        raise ValueError(f"unknown task or condition {name!r}; expected one of {', '.join(CONDITIONS)}")
-    return CONDITIONS[name]
+    known = CONDITIONS | WARM_UPS
+    if name not in known:
+        raise ValueError(f"unknown task or condition {name!r}; expected one of {', '.join(known)}")
+    return known[name]
 
 
 def sample_condition(

@@ -1,6 +1,7 @@
 """Unique retrieval: one record has the queried key."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -27,13 +28,21 @@ class Unique:
     family_distractors: int | None = None
     """How many other records share the queried key's family token; None leaves it to chance."""
 
+    shared: Literal["family", "member"] | None = None
+    """All records share this half of the key, so the other half alone tells them apart. For training:
+    a teacher shown both kinds learns to match both halves at once, where on random keys it rests for
+    hundreds of steps at matching one half."""
+
     def sample(
         self, rng: np.random.Generator, batch: int, n_blocks: int, n_queries: int, vocabulary: Vocabulary
     ) -> Sheet:
         # Slot 0 is the queried record; slots are shuffled into positions at the end.
-        keys = distinct_keys(rng, batch, n_blocks, vocabulary.keys)
         if self.family_distractors is not None:
             keys = self._with_distractors(rng, batch, n_blocks, vocabulary)
+        elif self.shared is not None:
+            keys = self._with_shared_half(rng, batch, n_blocks, vocabulary)
+        else:
+            keys = distinct_keys(rng, batch, n_blocks, vocabulary.keys)
         values = rng.integers(vocabulary.values, size=(batch, n_blocks))
         place = permute(rng, batch, n_blocks)  # (B, N) the slot that stands at each position
         others = 1 + permute(rng, batch, n_blocks - 1)
@@ -72,3 +81,20 @@ class Unique:
         far = permute(rng, batch, vocabulary.keys - members)[:, : n_blocks - 1 - count]
         far = far + members * (far >= family * members)  # skip the queried family
         return np.concatenate([near, far], axis=1)
+
+    def _with_shared_half(
+        self, rng: np.random.Generator, batch: int, n_blocks: int, vocabulary: Vocabulary
+    ) -> np.ndarray:
+        """(B, N) distinct keys in one row or one column of the families-times-members grid."""
+        room = vocabulary.members if self.shared == "family" else vocabulary.families
+        if n_blocks > room:
+            raise ValueError(
+                f"more records than keys: {n_blocks} records that share a {self.shared}, the vocabulary has {room}"
+            )
+        if self.shared == "family":
+            families = rng.integers(vocabulary.families, size=(batch, 1))
+            members = permute(rng, batch, vocabulary.members)[:, :n_blocks]
+        else:
+            families = permute(rng, batch, vocabulary.families)[:, :n_blocks]
+            members = rng.integers(vocabulary.members, size=(batch, 1))
+        return families * vocabulary.members + members

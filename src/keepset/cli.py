@@ -1,0 +1,98 @@
+"""The command line: each command is a few lines that call the library."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+app = typer.Typer(
+    help="Find the context a language model's answer depends on, and keep only that.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+teacher_app = typer.Typer(help="Train and evaluate the teachers of the synthetic tasks.", no_args_is_help=True)
+out_console = Console()
+
+
+@app.command()
+def quickstart(
+    out: Annotated[Path, typer.Option(help="Folder for the teacher and the picture.")] = Path("quickstart"),
+) -> None:
+    """The main job in under a minute: train a teacher, see its answers and its evidence."""
+    from keepset.experiments.quickstart import run_quickstart
+
+    run_quickstart(out, out_console)
+
+
+app.add_typer(teacher_app, name="teacher")
+
+
+@teacher_app.command("train")
+def teacher_train(
+    out: Annotated[Path, typer.Option(help="Folder for weights, config and metrics; an unfinished run goes on.")],
+    preset: Annotated[str, typer.Option(help="smoke, small or paper.")] = "small",
+    mixture: Annotated[str, typer.Option(help="single-hop, five-task or hardened.")] = "five-task",
+    seed: Annotated[int, typer.Option(min=0, max=999, help="Run number: weights and data stream.")] = 0,
+    optimizer: Annotated[str | None, typer.Option(help="adamw or muon, instead of the preset's.")] = None,
+    bf16: Annotated[bool, typer.Option("--bf16", help="Matrix products in bfloat16.")] = False,
+    compile: Annotated[bool, typer.Option("--compile", help="Use torch.compile (needs a C++ compiler).")] = False,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all by default.")] = None,
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 100,
+) -> None:
+    """Train a dense teacher; run the same command again to go on after a crash."""
+    import torch
+
+    from keepset.models.presets import find_preset, with_optimizer
+    from keepset.models.training import train_teacher
+
+    if threads:
+        torch.set_num_threads(threads)
+    config = find_preset(preset)(mixture, seed).model_copy(update={"bf16": bf16, "compile": compile})
+    if optimizer:
+        config = with_optimizer(config, optimizer)
+    train_teacher(config, out, device=device, checkpoint_every=checkpoint_every)
+    out_console.print(f"teacher in {out}: weights, teacher.json, metrics.json")
+
+
+@teacher_app.command("evaluate")
+def teacher_evaluate(
+    folder: Annotated[Path, typer.Argument(help="A folder written by 'keepset teacher train'.")],
+    examples: Annotated[int, typer.Option(min=1, help="Examples per condition.")] = 500,
+    condition: Annotated[list[str] | None, typer.Option(help="Only these conditions; repeat the option.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the result as JSON here.")] = None,
+) -> None:
+    """Accuracy per task and condition, with n and a 95 % interval."""
+    from keepset.experiments.teachers import evaluate_teacher
+    from keepset.reports.terminal import metrics_table
+    from keepset.results import save_result
+
+    result = evaluate_teacher(folder, examples, condition)
+    out_console.print(metrics_table(f"{result.config['mixture']}, seed {result.config['seed']}", result.metrics))
+    if out:
+        save_result(result, out)
+        out_console.print(f"written to {out}")
+
+
+@app.command()
+def report(
+    results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
+    out: Annotated[Path, typer.Option(help="Folder for tables and figures.")] = Path("docs/results"),
+) -> None:
+    """Render every table from the tracked results, as markdown and LaTeX."""
+    from keepset.reports import write_reports
+
+    for path in write_reports(results, out):
+        out_console.print(str(path))
+
+
+def main() -> None:
+    """Runs a command; expected errors are one clear line, not a traceback."""
+    try:
+        app()
+    except (ValueError, OSError, FloatingPointError) as error:
+        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+        sys.exit(1)
