@@ -1,0 +1,118 @@
+"""GGUF files as plain transformers models: unpacked weights, and a tokenizer that splits as in training."""
+
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, redirect_stderr
+from pathlib import Path
+from typing import Any
+
+import torch
+from gguf import GGUFReader
+from tokenizers import pre_tokenizers
+from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
+
+MAGIC = b"GGUF"
+
+PROBE_TEXT = "The code for NARO is 4821.  It's naïve: 3.14, 漢字 🙂\n\n\tx = [1,   2]\n"
+"""Text a tokenizer must give back unchanged."""
+
+
+def load_gguf(path: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model of a GGUF file with every weight unpacked, and its tokenizer."""
+    metadata = read_metadata(path)
+    try:
+        with quiet_transformers():
+            tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True)
+            # Where a kernel for packed weights is installed, transformers keeps them packed unless told otherwise.
+            model = AutoModelForCausalLM.from_pretrained(
+                path.parent,
+                gguf_file=path.name,
+                dtype=dtype,
+                quantization_config=GgufConfig(dequantize=True),
+                local_files_only=True,
+            )
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"{path}: transformers cannot load this GGUF file (architecture "
+            f"{metadata.get('general.architecture', 'not stated')!r}): {error}"
+        ) from error
+    repair_tokenizer(tokenizer, metadata)
+    check_tokenizer(tokenizer, metadata, path)
+    forget_quantization(model)
+    return model.eval(), tokenizer
+
+
+def convert_gguf(path: Path, folder: Path, dtype: torch.dtype) -> None:
+    """Writes the model of a GGUF file to ``folder`` as safetensors, with config, tokenizer and chat template."""
+    model, tokenizer = load_gguf(path, dtype)
+    with quiet_transformers():
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+
+def read_metadata(path: Path) -> dict[str, Any]:
+    """The single-valued header fields of a GGUF file; refuses what is not one."""
+    with path.open("rb") as file:
+        start = file.read(len(MAGIC))
+    if start != MAGIC:
+        raise ValueError(f"{path}: expected a GGUF file (starting with {MAGIC!r}), got {start!r}")
+    try:
+        reader = GGUFReader(path)
+        return {key: field.contents() for key, field in reader.fields.items() if len(field.data) == 1}
+    except Exception as error:  # a truncated file fails anywhere inside the reader
+        raise ValueError(
+            f"{path}: the GGUF header cannot be read; the file is damaged or cut short: {error}"
+        ) from error
+
+
+def repair_tokenizer(tokenizer: PreTrainedTokenizerBase, metadata: dict[str, Any]) -> None:
+    """Restores what transformers drops when it builds a tokenizer from a GGUF header.
+
+    Gemma lost its leading <bos> (without it the model writes nonsense), and SmolLM its rule that every digit
+    is split off first (runs of spaces before a digit came out as other tokens than in training).
+    """
+    if "tokenizer.ggml.add_bos_token" in metadata and tokenizer.bos_token is not None:
+        tokenizer.add_bos_token = bool(metadata["tokenizer.ggml.add_bos_token"])
+    if metadata.get("tokenizer.ggml.pre") == "smollm":
+        tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        )
+
+
+def check_tokenizer(tokenizer: PreTrainedTokenizerBase, metadata: dict[str, Any], path: Path) -> None:
+    """A tokenizer must give text back unchanged, start as the header says, and carry the header's chat template."""
+    ids = tokenizer(PROBE_TEXT, add_special_tokens=False)["input_ids"]
+    back = tokenizer.decode(ids, clean_up_tokenization_spaces=False)
+    if tokenizer.unk_token_id not in ids and back != PROBE_TEXT:
+        raise ValueError(f"{path}: the tokenizer does not give text back: expected {PROBE_TEXT!r}, got {back!r}")
+    wants_bos = bool(metadata.get("tokenizer.ggml.add_bos_token", False)) and tokenizer.bos_token is not None
+    if wants_bos and tokenizer("a")["input_ids"][0] != tokenizer.bos_token_id:
+        raise ValueError(f"{path}: the header asks for a leading {tokenizer.bos_token!r}, the tokenizer adds none")
+    if metadata.get("tokenizer.chat_template") and not tokenizer.chat_template:
+        raise ValueError(f"{path}: the header has a chat template, the tokenizer lost it")
+
+
+def forget_quantization(model: PreTrainedModel) -> None:
+    """Makes an unpacked model an ordinary one: while these marks stay, ``save_pretrained`` refuses."""
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    for name, value in (("hf_quantizer", None), ("is_quantized", False), ("quantization_method", None)):
+        if hasattr(model, name):
+            setattr(model, name, value)
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """No progress bars unless somebody watches, and no warnings about choices made here on purpose."""
+    level = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity(max(level, transformers_logging.ERROR))
+    try:
+        # One of the bars ignores transformers' own switch, so what nobody watches is sent nowhere.
+        with nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        transformers_logging.set_verbosity(level)
