@@ -1,0 +1,162 @@
+"""Records in natural language: one fact per sentence, a question at the end (paper, Section 6).
+
+prefix     <|im_start|>user
+block 0    The code for NARO is 4821.
+block 1    The code for BELU is 3390.
+block 2    The code for NARO is now 7154.
+query      What is the code for NARO? <|im_end|> ... The code for NARO is
+answer     7154          candidates 7154, 4821, 9026, 1183          family {{2}}; block 0 is obsolete
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from keepset.blocks import Example, KeepSet, Span
+from keepset.tasks.groups import sample_groups
+from keepset.tasks.sheet import distinct_keys
+from keepset.tasks.vocabulary import Vocabulary
+
+SYLLABLES = tuple(a + b for a in "BDFGHJKLMNPRSTVWZ" for b in "AEIOU")
+CODES = range(1000, 10_000)
+"""All of one length, so that no candidate is the beginning of another."""
+
+NAMES = Vocabulary(families=len(SYLLABLES), members=len(SYLLABLES), values=len(CODES))
+"""A name is two syllables, as a synthetic key is a family and a member."""
+
+
+@dataclass(frozen=True)
+class RecordExample(Example):
+    """An example with what forced choice needs, and its text."""
+
+    candidates: tuple[tuple[int, ...], ...] = ()
+    """Token ids of the answers to choose from, the gold one among them, in random order."""
+    text: str = ""
+    """What ``tokens`` says, without a leading token the tokenizer adds by itself."""
+    obsolete: KeepSet = frozenset()
+    """Blocks that hold earlier values of the queried name."""
+
+
+def sample_records(
+    tokenizer: PreTrainedTokenizerBase,
+    seed: int,
+    n_records: int,
+    stale: int = 0,
+    n: int = 1,
+    n_candidates: int = 4,
+) -> list[RecordExample]:
+    """``n`` examples of ``n_records`` sentences; the queried name is written ``stale`` times before its current value.
+
+    With ``stale`` 0 every name is written once. Otherwise about half of the sentences update earlier ones, also of
+    other names, so that "now" does not give the queried record away. Wrong candidates are the obsolete values,
+    then codes from outside the context: with codes from inside, the answer could be found by elimination.
+    Example i depends on ``seed`` and i only.
+    """
+    _check(tokenizer, n_records, stale, n, n_candidates)
+    return [_sample(tokenizer, np.random.default_rng((seed, i)), n_records, stale, n_candidates) for i in range(n)]
+
+
+def _sample(
+    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, n_records: int, stale: int, n_candidates: int
+) -> RecordExample:
+    if stale:
+        groups = sample_groups(rng, 1, n_records, 1, stale + 1, NAMES)
+        keys = groups.keys[0, groups.group[0]].tolist()  # (N)
+        queried = int(groups.keys[0, 0])
+    else:
+        keys = distinct_keys(rng, 1, n_records, NAMES.keys)[0].tolist()
+        queried = keys[rng.integers(n_records)]
+    codes = rng.permutation(CODES)[: n_records + n_candidates].tolist()
+    writes = [i for i, key in enumerate(keys) if key == queried]
+    current = writes.pop()
+
+    sentences = []
+    for i, (key, code) in enumerate(zip(keys, codes, strict=False)):
+        verb = "is now" if key in keys[:i] else "is"
+        sentences.append(f"The code for {_name(key)} {verb} {code}. ")
+    wrong = [codes[i] for i in writes] + codes[n_records:]
+    choices = rng.permutation([codes[current], *wrong[: max(n_candidates - 1, stale)]]).tolist()
+
+    text, start = _prompt(tokenizer, sentences, f"What is the code for {_name(queried)}?", _name(queried))
+    tokens, blocks = _tokenise(tokenizer, text, sentences, start)
+    answers = {code: _continuation(tokenizer, text, tokens, f" {code}") for code in choices}
+    return RecordExample(
+        tokens=torch.tensor(tokens),
+        blocks=blocks,
+        query=Span(blocks[-1].stop, len(tokens)),
+        answer=answers[codes[current]],
+        family=frozenset({frozenset({current})}),
+        candidates=tuple(answers[code] for code in choices),
+        text=text,
+        obsolete=frozenset(writes),
+    )
+
+
+def _name(key: int) -> str:
+    return SYLLABLES[key // NAMES.members] + SYLLABLES[key % NAMES.members]
+
+
+def _prompt(tokenizer: PreTrainedTokenizerBase, sentences: list[str], question: str, name: str) -> tuple[str, int]:
+    """Everything up to the answer, and where the first sentence starts. The answer's sentence is begun for the
+    model, so that the next token is the code and forced choice compares codes, not ways to start a reply."""
+    records = "".join(sentences)
+    opening = f"The code for {name} is"
+    if not tokenizer.chat_template:
+        return f"{records}\nQuestion: {question}\nAnswer: {opening}", 0
+    content = f"{records}\n{question}"
+    chat = tokenizer.apply_chat_template(
+        [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
+    )
+    assert isinstance(chat, str)
+    if chat.count(content) != 1:
+        raise ValueError("tokenizer: expected its chat template to contain the user's message once, unchanged")
+    return chat + opening, chat.index(content)
+
+
+def _encode(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+    # A chat template writes its own special tokens.
+    encoded = tokenizer(text, add_special_tokens=not tokenizer.chat_template, return_offsets_mapping=True)
+    return encoded["input_ids"], encoded["offset_mapping"]
+
+
+def _tokenise(
+    tokenizer: PreTrainedTokenizerBase, text: str, sentences: list[str], start: int
+) -> tuple[list[int], tuple[Span, ...]]:
+    """Token ids, and the tokens of each sentence. A token belongs to the sentence its last character is in: many
+    vocabularies write a space as the beginning of the next word."""
+    tokens, offsets = _encode(tokenizer, text)
+    ends = start + np.cumsum([len(sentence) for sentence in sentences])
+    last = np.array([stop - 1 if stop > begin else -1 for begin, stop in offsets])  # (T) -1: a token without text
+    owner = np.where(last >= start, np.searchsorted(ends, last, side="right"), -1)  # (T) N: after the last sentence
+    blocks = []
+    for i, sentence in enumerate(sentences):
+        places = np.flatnonzero(owner == i)
+        if len(places) == 0 or len(places) != places[-1] - places[0] + 1:
+            raise ValueError(
+                f"tokenizer: expected {sentence!r} to be tokens in one piece, got places {places.tolist()}"
+            )
+        blocks.append(Span(int(places[0]), int(places[-1]) + 1))
+    return tokens, tuple(blocks)
+
+
+def _continuation(tokenizer: PreTrainedTokenizerBase, text: str, tokens: list[int], answer: str) -> tuple[int, ...]:
+    """The tokens of ``answer`` as they come after the prompt."""
+    whole, _ = _encode(tokenizer, text + answer)
+    if whole[: len(tokens)] != tokens or len(whole) == len(tokens):
+        raise ValueError(f"tokenizer: expected {answer!r} to be tokens of its own after the prompt; it merges with it")
+    return tuple(whole[len(tokens) :])
+
+
+def _check(tokenizer: PreTrainedTokenizerBase, n_records: int, stale: int, n: int, n_candidates: int) -> None:
+    if not tokenizer.is_fast:
+        raise ValueError(f"tokenizer: expected a fast one (it gives offsets), got {type(tokenizer).__name__}")
+    for name, value, least in (("n_records", n_records, 1), ("stale", stale, 0), ("n", n, 0)):
+        if value < least:
+            raise ValueError(f"{name}: expected at least {least}, got {value}")
+    if n_candidates < 2:
+        raise ValueError(f"n_candidates: expected at least 2, got {n_candidates}")
+    most = min(NAMES.keys, len(CODES) - n_candidates)
+    if n_records > most:
+        raise ValueError(f"n_records: expected at most {most} (so many names and codes there are), got {n_records}")
