@@ -1,0 +1,257 @@
+"""What every executor shares: the question, the reading, the cost, and what to do when memory runs out."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from keepset.blocks import Example, KeepSet
+from keepset.interventions.operators import Mask, Operator, View
+from keepset.models.capabilities import check_supported, position_limit, sliding_windows
+
+Tokens = tuple[int, ...]
+
+MAX_TOKENS = 16_384
+"""Default bound on the tokens of one forward, and on the tokens whose keys and values are held at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """Read the continuations of ``example`` when only ``keep`` is visible."""
+
+    example: Example
+    keep: KeepSet
+    continuations: tuple[Tokens, ...]
+    """Each is read after the whole context, and none sees another."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the model says about each continuation, token by token."""
+
+    log_probs: tuple[tuple[float, ...], ...]
+    """Log-probability of every token of every continuation."""
+    top: tuple[tuple[int, ...], ...]
+    """The most likely token in the place of every token of every continuation."""
+
+
+@dataclass
+class Cost:
+    """What was computed."""
+
+    tokens: int = 0
+    """Token positions that went through the model, padding included."""
+    forwards: int = 0
+    """Calls of the model."""
+    views: int = 0
+    """Keep sets run, counted once per alternative of the operator."""
+
+    def since(self, earlier: "Cost") -> "Cost":
+        """What was added after ``earlier`` was copied."""
+        return Cost(self.tokens - earlier.tokens, self.forwards - earlier.forwards, self.views - earlier.views)
+
+    def copy(self) -> "Cost":
+        return replace(self)
+
+
+@dataclass(eq=False)
+class Job:
+    """One view to run, and what came out of it."""
+
+    example: Example
+    view: View
+    continuations: tuple[Tokens, ...]
+    reading: Reading | None = None
+    generated: Tokens = ()
+
+
+class Executor(ABC):
+    """Runs keep sets of examples on a frozen model."""
+
+    def __init__(self, model: PreTrainedModel, operator: Operator | None = None, max_tokens: int = MAX_TOKENS) -> None:
+        check_model(model)
+        if max_tokens < 1:
+            raise ValueError(f"max_tokens: expected at least 1, got {max_tokens}")
+        self.model = model
+        self.operator: Operator = operator or Mask()
+        self.max_tokens = max_tokens
+        self.cost = Cost()
+        self.windows = sliding_windows(model)
+        self.device = next(model.parameters()).device
+
+    def read(self, asks: Sequence[Ask], temperature: float = 1.0) -> list[list[Reading]]:
+        """For every ask, one reading per view of the operator (one, unless it has alternatives)."""
+        if not temperature > 0:
+            raise ValueError(f"temperature: expected a positive number, got {temperature}")
+        jobs = self._jobs(asks)
+        with torch.inference_mode():
+            self._run(unique([job for row in jobs for job in row]), temperature)
+        return [[job.reading for job in row if job.reading is not None] for row in jobs]
+
+    def generate(
+        self, asks: Sequence[Ask], max_new_tokens: int, stop: frozenset[int] = frozenset()
+    ) -> list[list[Tokens]]:
+        """For every ask and view, the greedy continuation, up to and without the first ``stop`` token."""
+        if max_new_tokens < 1:
+            raise ValueError(f"max_new_tokens: expected at least 1, got {max_new_tokens}")
+        # The continuation is a placeholder of the right length: only the first greedy token is read from it.
+        blank = [Ask(ask.example, ask.keep, ((0,),)) for ask in asks]
+        jobs = self._jobs(blank, reserve=max_new_tokens)
+        with torch.inference_mode():
+            self._generate(unique([job for row in jobs for job in row]), max_new_tokens, stop)
+        return [[until(job.generated, stop) for job in row] for row in jobs]
+
+    @contextmanager
+    def hold(self, examples: Sequence[Example]) -> Iterator[None]:
+        """Inside, an executor may keep what it computed for ``examples`` between calls; outside, it never does."""
+        yield
+
+    @abstractmethod
+    def _run(self, jobs: list[Job], temperature: float) -> None: ...
+
+    @abstractmethod
+    def _generate(self, jobs: list[Job], max_new_tokens: int, stop: frozenset[int]) -> None: ...
+
+    def _jobs(self, asks: Sequence[Ask], reserve: int = 0) -> list[list[Job]]:
+        """Views of every ask; equal views of one example become one job. Bad input fails here, before any work."""
+        for example in {id(ask.example): ask.example for ask in asks}.values():
+            check_tokens(self.model, example)
+        known: dict[tuple[int, tuple[Tokens, ...], tuple[tuple[int, int], ...]], Job] = {}
+        rows = []
+        for ask in asks:
+            check_continuations(self.model, ask, reserve)
+            row = []
+            for view in self.operator.views(ask.example, ask.keep):
+                key = (id(ask.example), ask.continuations, view.string)
+                if key not in known:
+                    known[key] = Job(ask.example, view, ask.continuations)
+                row.append(known[key])
+            rows.append(row)
+        self.cost.views += len(known)
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where the tokens of a view stand, and which rows are read.
+
+    positions   0 1 2 | 9 10 11 | 12  12 13     two visible blocks, the query, two continuations
+    branch      0 0 0 | 0 0  0  | 1   2  2      continuations see the context and themselves
+    """
+
+    positions: Tensor
+    """(S,) true positions; a continuation starts right after the context."""
+    branch: Tensor
+    """(S,) 0 for the context, c for a token of the c-th continuation."""
+    context: int
+    """How many of the S tokens are context."""
+    reads: tuple[tuple[int, ...], ...]
+    """For every continuation, the rows whose next-token predictions are its tokens."""
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+def lay_out(positions: Tensor, lengths: Sequence[int]) -> Layout:
+    """Context tokens at ``positions``, then continuations of ``lengths``; nobody reads their last tokens."""
+    context, end = len(positions), int(positions[-1]) + 1
+    parts, branches, reads = [positions], [torch.zeros(context, dtype=torch.long)], []
+    offset = context
+    for c, length in enumerate(lengths):
+        parts.append(torch.arange(end, end + length - 1))
+        branches.append(torch.full((length - 1,), c + 1))
+        reads.append((context - 1, *range(offset, offset + length - 1)))
+        offset += length - 1
+    return Layout(torch.cat(parts), torch.cat(branches), context, tuple(reads))
+
+
+def sequence_tokens(layout: Layout, job: Job) -> Tensor:
+    """(S,) the token ids that stand at ``layout``."""
+    tails = [token for continuation in job.continuations for token in continuation[:-1]]
+    context = job.view.tokens[layout.positions[: layout.context]]
+    return torch.cat([context, torch.tensor(tails, dtype=context.dtype)]) if tails else context
+
+
+def read_logits(
+    logits: Tensor,
+    columns: dict[int, int],
+    jobs: Sequence[Job],
+    rows: Sequence[Sequence[Sequence[int]]],
+    temperature: float,
+) -> None:
+    """Fills the reading of every job from (B, C, V) logits.
+
+    ``columns`` maps a row of the forward to its place among the C kept ones; ``rows[b]`` are the forward's
+    rows that predict the tokens of each continuation of job b.
+    """
+    where = [
+        (b, columns[row], token)
+        for b, job in enumerate(jobs)
+        for tokens, own in zip(job.continuations, rows[b], strict=True)
+        for token, row in zip(tokens, own, strict=True)
+    ]
+    b, c, token = (torch.tensor(column, device=logits.device) for column in zip(*where, strict=True))
+    scaled = logits[b, c].float() / temperature  # (M, V): only rows somebody reads
+    log_z = scaled.logsumexp(-1)
+    if bool(torch.isnan(log_z).any()):
+        wrong = jobs[int(b[torch.isnan(log_z)][0])]
+        raise ValueError(
+            f"logits: expected numbers, got NaN with blocks {list(wrong.view.visible)} visible; "
+            "load the model in float32 or bfloat16 (float16 overflows), or check its weights"
+        )
+    log_probs = iter((scaled.gather(-1, token[:, None])[:, 0] - log_z).tolist())
+    top = iter(scaled.argmax(-1).tolist())
+    for job in jobs:
+        job.reading = Reading(
+            tuple(tuple(next(log_probs) for _ in tokens) for tokens in job.continuations),
+            tuple(tuple(next(top) for _ in tokens) for tokens in job.continuations),
+        )
+
+
+def unique(jobs: list[Job]) -> list[Job]:
+    """Each job once, in order."""
+    return list({id(job): job for job in jobs}.values())
+
+
+def until(tokens: Tokens, stop: frozenset[int]) -> Tokens:
+    """``tokens`` up to, not including, the first one in ``stop``."""
+    end = next((i for i, token in enumerate(tokens) if token in stop), len(tokens))
+    return tokens[:end]
+
+
+def is_out_of_memory(error: RuntimeError) -> bool:
+    """CUDA has a class for it; the CPU allocator only a message."""
+    text = str(error).lower()
+    return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in text or "can't allocate memory" in text
+
+
+def check_model(model: PreTrainedModel) -> None:
+    """A frozen model whose positions and windows the engine can honour."""
+    if model.training:
+        raise ValueError(f"{type(model).__name__}: expected evaluation mode, got training mode; call model.eval()")
+    check_supported(model)
+
+
+def check_tokens(model: PreTrainedModel, example: Example) -> None:
+    """Token ids the model has, and positions it can number."""
+    size = int(model.config.get_text_config().vocab_size)
+    low, high = int(example.tokens.min()), int(example.tokens.max())
+    if low < 0 or high >= size:
+        raise ValueError(f"tokens: expected ids in [0, {size}), got {low} to {high}; use the model's own tokenizer")
+
+
+def check_continuations(model: PreTrainedModel, ask: Ask, reserve: int) -> None:
+    """Something to read, inside the model's positions."""
+    if not ask.continuations or not all(ask.continuations):
+        raise ValueError("continuations: expected at least one, each of at least one token, got an empty one")
+    needed = len(ask.example.tokens) + max(reserve, *(len(tokens) for tokens in ask.continuations)) - 1
+    limit = position_limit(model)
+    if limit is not None and needed > limit:
+        raise ValueError(
+            f"context: expected at most {limit} positions (max_position_embeddings of {type(model).__name__}), "
+            f"got {needed}; shorten the context or use a model with a longer one"
+        )
