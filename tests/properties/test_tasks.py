@@ -119,9 +119,11 @@ def test_every_setting_of_a_task_agrees_with_the_oracle(case: Case) -> None:
     check_against_oracle(case.sample(), case.vocabulary)
 
 
-@given(ANY_CASE)
-def test_asked_queries_differ_and_the_rest_repeat_them(case: Case) -> None:
-    batch = case.sample()
+@pytest.mark.parametrize("name", CONDITIONS)
+@given(data=st.data())
+def test_asked_queries_differ_and_the_rest_repeat_them(name: str, data: st.DataObject) -> None:
+    case = data.draw(cases(CONDITIONS[name].task))
+    batch = case.sample(n_queries=9)
     for i in range(len(batch)):
         found = [read_query(batch.tokens[i], query, case.vocabulary) for query in queries(batch)]
         asked = [key for key, is_asked in zip(found, batch.asked[i].tolist(), strict=True) if is_asked]
@@ -273,6 +275,10 @@ def test_shares_add_up_and_are_proportional(weights: list[float], batch: int) ->
     counts = shares(mixture, batch)
     assert sum(counts.values()) == batch
     assert all(abs(counts[name] - batch * weight / sum(weights)) < 1 + 1e-6 for name, weight in mixture.items())
+
+
+def test_the_largest_remainders_get_the_examples_left_over() -> None:
+    assert shares({"a": 1.0, "b": 2.0, "c": 4.0}, 10) == {"a": 1, "b": 3, "c": 6}
 
 
 @given(SEEDS.map(lambda seed: seed // 2), st.integers(5, 24), st.integers(1, 8))

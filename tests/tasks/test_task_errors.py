@@ -49,6 +49,14 @@ def test_a_task_that_does_not_fit_is_refused(task: Task, n_blocks: int, message:
         task.sample(np.random.default_rng(0), 2, n_blocks, 1, SMALL)
 
 
+@pytest.mark.parametrize(
+    ("task", "n_blocks"),
+    [(Unique(), 10), (Unique(4), 10), (LatestWrite(), 4), (Duplicate(4), 5), (Aggregation(), 6), (Multihop(hops=3), 4)],
+)
+def test_a_task_that_just_fits_is_not_refused(task: Task, n_blocks: int) -> None:
+    assert task.sample(np.random.default_rng(0), 2, n_blocks, 1, SMALL).keys.shape == (2, n_blocks)
+
+
 def test_aggregation_needs_members_for_every_count() -> None:
     with pytest.raises(ValueError, match="needs at least 5 members and 6 blocks, got 4 members and 8 blocks"):
         Aggregation().sample(np.random.default_rng(0), 2, 8, 1, Vocabulary(families=8, members=4, values=4))
