@@ -1,13 +1,7 @@
 """Only the tokens somebody reads, at their true positions; common beginnings are computed once.
 
 Per call: write every view as a string, link the strings into a tree (``trie``), then walk the tree. One
-forward runs many paths of similar length, of one example or of many:
-
-    columns    | lent from the parent (M)  | new tokens, right-aligned (R) |
-    path a     | x x x x x x x . . .       |       x x x x x x x x x query |
-    path b     | x x x x x x x x x .       |           x x x x x x x query |     . and blank: nobody reads
-
-Right-aligned, because then the rows whose predictions are read are the same columns for every path.
+forward runs many paths of similar length, of one example or of many, side by side (``packing``).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -19,19 +13,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from keepset.blocks import Example
-from keepset.interventions.executors.base import (
-    MAX_TOKENS,
-    Executor,
-    Job,
-    Layout,
-    is_out_of_memory,
-    lay_out,
-    read_logits,
-    sequence_tokens,
-)
+from keepset.interventions.executors.base import MAX_TOKENS, Executor, is_out_of_memory
 from keepset.interventions.executors.cache import kept, lend
+from keepset.interventions.executors.layout import Job, Layout, lay_out, read_logits, sequence_tokens
+from keepset.interventions.executors.packing import patterns_of, reach_of, slots_of, visible_positions, who_reads_whom
 from keepset.interventions.executors.trie import KeysValues, Path, pieces, plan
-from keepset.interventions.masks import block_numbers, expand, model_mask
+from keepset.interventions.masks import expand, model_mask
 from keepset.interventions.operators import Operator
 
 FULL_FORWARD = {"cpu": 512}
@@ -141,14 +128,14 @@ class Fast(Executor):
         chunk: list[Path] = []
         lent = 0
         for path in sorted(paths, key=lambda path: -path.new):
-            reach = max(lent, _reach(path))
+            reach = max(lent, reach_of(path))
             if chunk:
                 longest = chunk[0].new
                 fits = (len(chunk) + 1) * (reach + longest) <= self.max_tokens
                 alike = path.new == longest or len(chunk) * longest < full
                 if not (fits and alike):
                     yield chunk
-                    chunk, reach = [], _reach(path)
+                    chunk, reach = [], reach_of(path)
             chunk.append(path)
             lent = reach
         if chunk:
@@ -167,13 +154,13 @@ class Fast(Executor):
         self._forward(paths[middle:], finish, keep)
 
     def _compute(self, paths: list[Path], keep: bool) -> Forward:
-        batch, width, reach = len(paths), max(path.new for path in paths), max(_reach(path) for path in paths)
+        batch, width, reach = len(paths), max(path.new for path in paths), max(reach_of(path) for path in paths)
         parents = [path.parent for path in paths if path.parent is not None and path.start]
         past = parents[0].computed if parents else None
 
         # Paths of equal structure (one variant, many examples) share a mask.
-        patterns, pattern_of = _patterns(paths)
-        allowed, positions = _who_reads_whom(patterns, width, reach)
+        patterns, pattern_of = patterns_of(paths)
+        allowed, positions = who_reads_whom(patterns, width, reach)
         if len(patterns) > 1:
             allowed, positions = allowed[pattern_of], positions[pattern_of]
         allowed, positions = allowed.to(self.device), positions.to(self.device)
@@ -206,7 +193,7 @@ class Fast(Executor):
         computed = None
         if keep and cache is not None:
             computed = kept(cache)
-            slots = [_slots(path, width, reach) for path in patterns]
+            slots = [slots_of(path, width, reach) for path in patterns]
             for b, path in enumerate(paths):
                 path.computed, path.slots, path.row = computed, slots[pattern_of[b]], b
         place = {column: i for i, column in enumerate(columns)}
@@ -238,62 +225,3 @@ class Fast(Executor):
             for job, token in zip(jobs, logits[:, -1].argmax(-1).tolist(), strict=True):
                 job.generated = (*job.generated, token)
             past = kept(cache)
-
-
-def visible_positions(example: Example, visible: Sequence[int]) -> Tensor:
-    """Positions of the context tokens somebody reads."""
-    shown = torch.zeros(len(example.blocks) + 1, dtype=torch.bool)
-    shown[list(visible)] = True
-    shown[-1] = True  # tokens outside every block have number -1
-    return shown[block_numbers(example.blocks, len(example.tokens))].nonzero().flatten()
-
-
-def _patterns(paths: list[Path]) -> tuple[list[Path], list[int]]:
-    """One path of each structure, and the number of every path's structure."""
-    number: dict[tuple[int, int, int], int] = {}
-    patterns: list[Path] = []
-    pattern_of = []
-    for path in paths:
-        key = (id(path.layout), path.start, id(path.parent.slots) if path.parent and path.start else 0)
-        if key not in number:
-            number[key] = len(patterns)
-            patterns.append(path)
-        pattern_of.append(number[key])
-    return patterns, pattern_of
-
-
-def _reach(path: Path) -> int:
-    """How many slots of its parent's row a path needs."""
-    if path.parent is None or path.start == 0:
-        return 0
-    assert path.parent.slots is not None
-    return int(path.parent.slots[path.start - 1]) + 1
-
-
-def _slots(path: Path, width: int, reach: int) -> Tensor:
-    own = torch.arange(reach + width - path.new, reach + width)
-    if path.parent is None or path.start == 0:
-        return own
-    assert path.parent.slots is not None
-    return torch.cat([path.parent.slots[: path.start], own])
-
-
-def _who_reads_whom(paths: list[Path], width: int, reach: int) -> tuple[Tensor, Tensor]:
-    """(B, R, S) bool and (B, S) positions, for lent columns first and new ones after."""
-    lent = torch.zeros(len(paths), reach, dtype=torch.bool)
-    positions = torch.zeros(len(paths), reach + width, dtype=torch.long)
-    branch = torch.full((len(paths), width), -1)  # -1: padding, read by nobody
-    for b, path in enumerate(paths):
-        layout, first = path.layout, width - path.new
-        if path.start:
-            assert path.parent is not None
-            assert path.parent.slots is not None
-            slots = path.parent.slots[: path.start]
-            lent[b, slots] = True
-            positions[b, slots] = layout.positions[: path.start]
-        positions[b, reach + first :] = layout.positions[path.start :]
-        branch[b, first:] = layout.branch[path.start :]
-    causal = torch.ones(width, width, dtype=torch.bool).tril()
-    own = causal & ((branch[:, None, :] == 0) | (branch[:, None, :] == branch[:, :, None]))
-    own &= (branch >= 0)[:, None, :]
-    return torch.cat([lent[:, None, :].expand(-1, width, -1), own], dim=-1), positions

@@ -4,15 +4,8 @@ from collections import defaultdict
 
 import torch
 
-from keepset.interventions.executors.base import (
-    Executor,
-    Job,
-    Layout,
-    is_out_of_memory,
-    lay_out,
-    read_logits,
-    sequence_tokens,
-)
+from keepset.interventions.executors.base import Executor, is_out_of_memory
+from keepset.interventions.executors.layout import Job, Layout, lay_out, read_logits, sequence_tokens
 from keepset.interventions.masks import block_numbers, keep_table, may_read, model_mask
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from keepset.blocks import Example
-from keepset.interventions.executors.base import Job, Layout
+from keepset.interventions.executors.layout import Job, Layout
 from keepset.interventions.operators import Symbol
 
 GAP = -1

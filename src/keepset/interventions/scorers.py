@@ -1,0 +1,159 @@
+"""Whether the model still gives the answer. "The answer" is always the gold one, never what the model said.
+
+    GoldToken()                 one answer token: is it the most likely one?
+    TeacherForced()             several answer tokens: is each the most likely one after the true ones before it?
+    ForcedChoice(candidates)    is the answer the most likely of some written candidates?
+    Greedy(max_new_tokens)      does the model's own continuation contain the answer?
+
+Every score also carries the log-probability of the whole answer, so drops mean the same under each.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from keepset.blocks import Example, KeepSet
+from keepset.interventions.executors.base import Ask, Executor
+from keepset.interventions.executors.layout import Reading, Tokens
+
+
+@dataclass(frozen=True)
+class Score:
+    """What one keep set does to the answer; averaged over the operator's alternatives."""
+
+    log_prob: float
+    """Log-probability of the answer."""
+    correct: bool
+    """The answer is still given (by more than half of the alternatives)."""
+
+
+class Scorer(ABC):
+    """Judges keep sets of examples."""
+
+    def check(self, example: Example) -> None:
+        """Raises ValueError when ``example`` cannot be scored. Called before any work is spent."""
+        self.continuations(example)
+
+    def score(self, executor: Executor, pairs: Sequence[tuple[Example, KeepSet]]) -> list[Score]:
+        """One score per pair, by reading continuations."""
+        asks = [Ask(example, keep, self.continuations(example)) for example, keep in pairs]
+        readings = executor.read(asks, self.temperature)
+        return [
+            average([self.judge(example, reading) for reading in views])
+            for (example, _), views in zip(pairs, readings, strict=True)
+        ]
+
+    temperature: float
+
+    @abstractmethod
+    def continuations(self, example: Example) -> tuple[Tokens, ...]:
+        """What has to be read."""
+
+    @abstractmethod
+    def judge(self, example: Example, reading: Reading) -> Score: ...
+
+
+@dataclass(frozen=True)
+class TeacherForced(Scorer):
+    """Every token of the answer is the most likely one."""
+
+    temperature: float = 1.0
+    """Divides the logits: changes log-probabilities, never which token is the most likely."""
+
+    def continuations(self, example: Example) -> tuple[Tokens, ...]:
+        return (example.answer,)
+
+    def judge(self, example: Example, reading: Reading) -> Score:
+        return Score(sum(reading.log_probs[0]), reading.top[0] == example.answer)
+
+
+@dataclass(frozen=True)
+class GoldToken(TeacherForced):
+    """The one answer token is the most likely one."""
+
+    def continuations(self, example: Example) -> tuple[Tokens, ...]:
+        if len(example.answer) != 1:
+            raise ValueError(
+                f"answer: expected one token, got {len(example.answer)}; score longer answers with TeacherForced"
+            )
+        return (example.answer,)
+
+
+@dataclass(frozen=True)
+class ForcedChoice(Scorer):
+    """The answer is the most likely candidate. All candidates are read in the forward of the context."""
+
+    candidates: Callable[[Example], Sequence[Tokens]]
+    """The written candidates of an example; the answer is one of them."""
+    temperature: float = 1.0
+
+    def continuations(self, example: Example) -> tuple[Tokens, ...]:
+        candidates = tuple(tuple(candidate) for candidate in self.candidates(example))
+        check_candidates(candidates, example.answer)
+        return candidates
+
+    def judge(self, example: Example, reading: Reading) -> Score:
+        sums = [sum(log_probs) for log_probs in reading.log_probs]
+        candidates = [tuple(candidate) for candidate in self.candidates(example)]
+        gold = sums[candidates.index(example.answer)]
+        # Strictly: a tie with a wrong candidate is no evidence for the answer.
+        return Score(gold, sum(other >= gold for other in sums) == 1)
+
+
+@dataclass(frozen=True)
+class Greedy(TeacherForced):
+    """The greedy continuation contains the answer; its log-probability is the teacher-forced one."""
+
+    max_new_tokens: int = 16
+    stop: frozenset[int] = frozenset()
+    """Tokens that end a continuation."""
+
+    def check(self, example: Example) -> None:
+        super().check(example)
+        if self.max_new_tokens < len(example.answer):
+            raise ValueError(
+                f"max_new_tokens: expected at least the {len(example.answer)} tokens of the answer, "
+                f"got {self.max_new_tokens}"
+            )
+
+    def score(self, executor: Executor, pairs: Sequence[tuple[Example, KeepSet]]) -> list[Score]:
+        asks = [Ask(example, keep, (example.answer,)) for example, keep in pairs]
+        readings = executor.read(asks, self.temperature)
+        written = executor.generate(asks, self.max_new_tokens, self.stop)
+        return [
+            average(
+                [
+                    Score(sum(reading.log_probs[0]), contains(tokens, example.answer))
+                    for reading, tokens in zip(views, texts, strict=True)
+                ]
+            )
+            for (example, _), views, texts in zip(pairs, readings, written, strict=True)
+        ]
+
+
+def check_candidates(candidates: Sequence[Tokens], answer: Tokens) -> None:
+    """Non-empty, the answer among them, and none the beginning of another."""
+    if len(candidates) < 2 or not all(candidates):
+        raise ValueError(f"candidates: expected at least two, each of at least one token, got {list(candidates)}")
+    if answer not in candidates:
+        raise ValueError(f"candidates: expected the answer {answer} among them, got {list(candidates)}")
+    for i, one in enumerate(candidates):
+        for j, other in enumerate(candidates):
+            if i != j and other[: len(one)] == one:
+                raise ValueError(
+                    f"candidates: expected none to be a prefix of another, got {one} and {other}: the shorter one "
+                    "is never less likely; add the token that ends an answer to both"
+                )
+
+
+def contains(tokens: Tokens, answer: Tokens) -> bool:
+    """``answer`` stands somewhere in ``tokens``."""
+    return any(tokens[i : i + len(answer)] == answer for i in range(len(tokens) - len(answer) + 1))
+
+
+def average(scores: Sequence[Score]) -> Score:
+    """Mean log-probability; the answer holds when it holds for more than half."""
+    return Score(
+        sum(score.log_prob for score in scores) / len(scores),
+        2 * sum(score.correct for score in scores) > len(scores),
+    )
