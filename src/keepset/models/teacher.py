@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 from pydantic import ValidationError
+from safetensors.torch import save_file
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 
@@ -56,7 +57,7 @@ OFFSET_LAYERS = 2
 """Layers that start with offset heads: one to join a key, one to join it to its value."""
 OFFSET_PAIRS = 3
 """Rotary pairs that carry an offset: the fastest three tell neighbours apart and repeat only far away."""
-OFFSET_STRENGTH = 2.0
+OFFSET_STRENGTH = 8.0
 """Size of the bias; about ten times what the projections give at the start."""
 
 
@@ -96,9 +97,9 @@ def save_teacher(model: PreTrainedModel, config: TeacherConfig, out: Path) -> No
     What else is in ``out`` (metrics, checkpoints) stays.
     """
     with replacing_folder(out / ".weights") as temporary:
-        copy = type(model)(model.config)
-        copy.load_state_dict(model.state_dict())
-        copy.to(torch.bfloat16).save_pretrained(temporary)
+        model.config.save_pretrained(temporary)
+        tensors = {name: tensor.to(torch.bfloat16).contiguous() for name, tensor in model.state_dict().items()}
+        save_file(tensors, temporary / "model.safetensors", metadata={"format": "pt"})
     for path in sorted((out / ".weights").iterdir()):
         path.replace(out / path.name)
     (out / ".weights").rmdir()

@@ -1,0 +1,73 @@
+"""How long a small teacher takes to solve a mixture, per optimizer and start.
+
+The paper's teachers leave the guessing plateau after thousands of AdamW steps; this measures what
+each part of the small recipe is worth, on the same stages and data stream.
+"""
+
+from pathlib import Path
+
+from keepset import seeds
+from keepset.models.config import TeacherConfig
+from keepset.models.presets import small, with_optimizer
+from keepset.models.training import MONITOR_EXAMPLES, read_history, train_teacher
+from keepset.results import Metric, RunResult, current_commit, package_versions
+
+EXPERIMENT = "optimizers"
+THRESHOLD = 0.95
+LONGER = 1_500
+"""Steps of the arms that are slower than the recipe."""
+
+
+def arms(seed: int) -> dict[str, TeacherConfig]:
+    """The small single-hop recipe, the same without its head start, and AdamW with more steps."""
+    recipe = small("single-hop", seed)
+    no_head_start = recipe.architecture.model_copy(update={"offset_heads": 0, "qk_norm_start": 2.0})
+    return {
+        "muon": recipe,
+        "muon-no-offset-heads": longer(recipe.model_copy(update={"architecture": no_head_start})),
+        "adamw-1e-3": longer(with_optimizer(recipe, "adamw", lr=1e-3)),
+        "adamw-3e-4": longer(with_optimizer(recipe, "adamw", lr=3e-4)),
+    }
+
+
+def longer(config: TeacherConfig) -> TeacherConfig:
+    """The same stages, the last one up to ``LONGER`` steps."""
+    last = config.stages[-1].model_copy(update={"until": LONGER})
+    optimizer = config.optimizer.model_copy(update={"decay_start": LONGER * 2 // 3})
+    return config.model_copy(update={"stages": (*config.stages[:-1], last), "optimizer": optimizer})
+
+
+def time_to_solve(label: str, config: TeacherConfig, out: Path) -> RunResult:
+    """Trains one arm (or goes on with it) and reads when each task was first solved."""
+    train_teacher(config, out)
+    history = read_history(out)
+    tasks = list(config.stages[-1].mixture)
+    metrics = []
+    for task in tasks:
+        best = max(look[task] for look in history)
+        metrics.append(Metric(name=f"{task}_best", value=best, n=MONITOR_EXAMPLES))
+        solved = next((look for look in history if look[task] >= THRESHOLD), None)
+        if solved:
+            metrics.append(Metric(name=f"{task}_solved_step", value=solved["step"], n=MONITOR_EXAMPLES))
+            metrics.append(Metric(name=f"{task}_solved_seconds", value=solved["seconds"], n=MONITOR_EXAMPLES))
+    return RunResult(
+        experiment=EXPERIMENT,
+        scale=config.preset,
+        command=f"keepset reproduce optimizers --only {label}",
+        config={
+            "label": label,
+            "seed": config.seed,
+            "tasks": tasks,
+            "threshold": THRESHOLD,
+            "teacher": config.model_dump(mode="json"),
+        },
+        seeds={
+            "teacher_init": seeds.TEACHER_INIT.seed(config.seed),
+            "teacher_stream": seeds.TEACHER_STREAM.seed(config.seed),
+        },
+        commit=current_commit(),
+        versions=package_versions(),
+        counts={"steps": config.steps},
+        seconds=history[-1]["seconds"],
+        metrics=tuple(metrics),
+    )
