@@ -26,12 +26,13 @@ def load_gguf(path: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, PreTrain
         with quiet_transformers():
             tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True)
             # Where a kernel for packed weights is installed, transformers keeps them packed unless told otherwise.
-            model = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
                 path.parent,
                 gguf_file=path.name,
                 dtype=dtype,
                 quantization_config=GgufConfig(dequantize=True),
                 local_files_only=True,
+                output_loading_info=True,
             )
     except MemoryError:
         raise
@@ -40,10 +41,13 @@ def load_gguf(path: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, PreTrain
             f"{path}: transformers cannot load this GGUF file (architecture "
             f"{metadata.get('general.architecture', 'not stated')!r}): {error}"
         ) from error
+    model, report = loaded
+    check_complete(path, report)
     repair_tokenizer(tokenizer, metadata)
     check_tokenizer(tokenizer, metadata, path)
     forget_quantization(model)
-    return model.eval(), tokenizer
+    model.eval()
+    return model, tokenizer
 
 
 def convert_gguf(path: Path, folder: Path, dtype: torch.dtype) -> None:
@@ -94,6 +98,14 @@ def check_tokenizer(tokenizer: PreTrainedTokenizerBase, metadata: dict[str, Any]
         raise ValueError(f"{path}: the header asks for a leading {tokenizer.bos_token!r}, the tokenizer adds none")
     if metadata.get("tokenizer.chat_template") and not tokenizer.chat_template:
         raise ValueError(f"{path}: the header has a chat template, the tokenizer lost it")
+
+
+def check_complete(source: str | Path, report: dict[str, Any]) -> None:
+    """Every weight must come from the file: transformers fills gaps with random numbers and only warns."""
+    for kind in ("missing_keys", "mismatched_keys", "error_msgs"):
+        if found := sorted(map(str, report.get(kind) or ())):
+            more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+            raise ValueError(f"{source}: the weights are incomplete: {kind} {', '.join(found[:3])}{more}")
 
 
 def forget_quantization(model: PreTrainedModel) -> None:

@@ -10,7 +10,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 
 from keepset.models.bundled import BUNDLED, fetch, fetched
 from keepset.models.capabilities import check_supported
-from keepset.models.gguf_file import load_gguf, quiet_transformers
+from keepset.models.gguf_file import check_complete, load_gguf, quiet_transformers
 
 MEMORY_SHARE = 0.7
 """How much of the available memory weights may take; activations and caches need the rest."""
@@ -114,7 +114,11 @@ def _load(
             tokenizer = AutoTokenizer.from_pretrained(source, **common)
         except (OSError, ValueError) as error:
             raise ValueError(f"{source}: no tokenizer could be loaded: {error}") from error
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=dtype, use_safetensors=True, **common)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            source, dtype=dtype, use_safetensors=True, output_loading_info=True, **common
+        )
+    model, report = loaded
+    check_complete(source, report)
     return model, tokenizer
 
 
