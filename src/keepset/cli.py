@@ -4,10 +4,24 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import click
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
+
+COMMANDS = ("quickstart", "models", "teacher", "bench", "reproduce", "report")
+"""The order of the work, which is the order of ``--help``."""
+
+
+class InOrder(TyperGroup):
+    """Lists the commands in the order of the work."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [name for name in COMMANDS if name in self.commands]
+
 
 app = typer.Typer(
+    cls=InOrder,
     help="Find the context a language model's answer depends on, and keep only that.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -75,6 +89,31 @@ def teacher_evaluate(
     if out:
         save_result(result, out)
         out_console.print(f"written to {out}")
+
+
+@app.command()
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(help="Experiments to run; all by default.")] = None,
+    scale: Annotated[str, typer.Option(help="smoke, small or paper.")] = "small",
+    results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
+    list_only: Annotated[
+        bool, typer.Option("--list", help="Show each experiment's state and time, run nothing.")
+    ] = False,
+) -> None:
+    """Run the experiments whose results are missing; finished ones stay."""
+    from keepset.experiments.catalogue import EXPERIMENTS, find_experiment
+    from keepset.experiments.job import finished, run_missing
+    from keepset.models.presets import find_preset
+
+    find_preset(scale)
+    for name in names or EXPERIMENTS:
+        jobs = find_experiment(name)(scale)
+        done = finished(jobs, results, scale)
+        minutes = sum(result.seconds for result in done.values()) / 60
+        out_console.print(f"{name}: {len(done)} of {len(jobs)} results, {minutes:.1f} minutes")
+        if not list_only:
+            for job, result in run_missing(jobs, results, scale):
+                out_console.print(f"  {job}: {result.seconds / 60:.1f} minutes")
 
 
 @app.command()

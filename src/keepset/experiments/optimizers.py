@@ -4,23 +4,33 @@ The paper's teachers leave the guessing plateau after thousands of AdamW steps; 
 each part of the small recipe is worth, on the same stages and data stream.
 """
 
+from functools import partial
 from pathlib import Path
 
 from keepset import seeds
+from keepset.experiments.job import Jobs
 from keepset.models.config import TeacherConfig
-from keepset.models.presets import small, with_optimizer
+from keepset.models.presets import find_preset, with_optimizer
 from keepset.models.training import MONITOR_EXAMPLES, read_history, train_teacher
 from keepset.results import Metric, RunResult, current_commit, package_versions
 
 EXPERIMENT = "optimizers"
 THRESHOLD = 0.95
-LONGER = 1_500
-"""Steps of the arms that are slower than the recipe."""
+LONGER = 2.5
+"""How many times the recipe's steps the slower arms get."""
 
 
-def arms(seed: int) -> dict[str, TeacherConfig]:
-    """The small single-hop recipe, the same without its head start, and AdamW with more steps."""
-    recipe = small("single-hop", seed)
+def jobs(scale: str) -> Jobs:
+    """One run per arm, seed 0."""
+    return {
+        f"optimizers/{label}": partial(time_to_solve, label, config, Path("runs") / scale / "optimizers" / label)
+        for label, config in arms(scale, seed=0).items()
+    }
+
+
+def arms(scale: str, seed: int) -> dict[str, TeacherConfig]:
+    """The single-hop recipe, the same without its head start, and AdamW with more steps."""
+    recipe = find_preset(scale)("single-hop", seed).model_copy(update={"compile": scale != "smoke"})
     no_head_start = recipe.architecture.model_copy(update={"offset_heads": 0, "qk_norm_start": 2.0})
     return {
         "muon": recipe,
@@ -31,15 +41,17 @@ def arms(seed: int) -> dict[str, TeacherConfig]:
 
 
 def longer(config: TeacherConfig) -> TeacherConfig:
-    """The same stages, the last one up to ``LONGER`` steps."""
-    last = config.stages[-1].model_copy(update={"until": LONGER})
-    optimizer = config.optimizer.model_copy(update={"decay_start": LONGER * 2 // 3})
+    """The same stages, the last one up to ``LONGER`` times the steps."""
+    steps = int(config.steps * LONGER)
+    last = config.stages[-1].model_copy(update={"until": steps})
+    optimizer = config.optimizer.model_copy(update={"decay_start": steps * 2 // 3})
     return config.model_copy(update={"stages": (*config.stages[:-1], last), "optimizer": optimizer})
 
 
 def time_to_solve(label: str, config: TeacherConfig, out: Path) -> RunResult:
     """Trains one arm (or goes on with it) and reads when each task was first solved."""
-    train_teacher(config, out)
+    if not (out / "teacher.json").exists():
+        train_teacher(config, out)
     history = read_history(out)
     tasks = list(config.stages[-1].mixture)
     metrics = []
@@ -53,7 +65,7 @@ def time_to_solve(label: str, config: TeacherConfig, out: Path) -> RunResult:
     return RunResult(
         experiment=EXPERIMENT,
         scale=config.preset,
-        command=f"keepset reproduce optimizers --only {label}",
+        command=f"keepset reproduce optimizers --scale {config.preset}",
         config={
             "label": label,
             "seed": config.seed,

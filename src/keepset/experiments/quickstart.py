@@ -32,7 +32,9 @@ def run_quickstart(out: Path, console: Console) -> None:
     console.print(f"Training a teacher of {config.architecture.layers} layers for {config.steps} steps ...")
     train_teacher(config, folder)
     model, config = load_teacher(folder)
-    console.print(metrics_table("the teacher reads the whole context", evaluate_dense(model, config, [*SHOWN], EXAMPLES)))
+    console.print(
+        metrics_table("the teacher reads the whole context", evaluate_dense(model, config, [*SHOWN], EXAMPLES))
+    )
     for name in SHOWN:
         show_example(model, config, name, console)
     console.print(f"The teacher is in {folder}. Next: keepset teacher train --preset small --out teacher")
@@ -46,7 +48,9 @@ def show_example(model: PreTrainedModel, config: TeacherConfig, condition: str, 
     example = batch.example(0)
     predicted = answer(model, example)
     words = config.vocabulary
-    table = Table(title=f"{condition}: {spelled(example.tokens[example.query.start :], words)} → ?", title_justify="left")
+    table = Table(
+        title=f"{condition}: {spelled(example.tokens[example.query.start :], words)} → ?", title_justify="left"
+    )
     table.add_column("block", justify="right")
     table.add_column("tokens")
     table.add_column("evidence")
@@ -60,7 +64,9 @@ def show_example(model: PreTrainedModel, config: TeacherConfig, condition: str, 
         )
     console.print(table)
     gold = words.name(example.answer[0])
-    family = " or ".join("{" + ", ".join(map(str, sorted(keep))) + "}" for keep in sorted(example.family or (), key=min))
+    family = " or ".join(
+        "{" + ", ".join(map(str, sorted(keep))) + "}" for keep in sorted(example.family or (), key=min)
+    )
     console.print(f"answer {gold}, the teacher says {words.name(predicted)}; sufficient: {family}\n")
 
 

@@ -1,16 +1,45 @@
 """Teacher accuracy per task, condition and seed (paper: ``tab:app-teachers``)."""
 
 import time
+from functools import partial
 from pathlib import Path
 
 from keepset import seeds
 from keepset.evaluation.dense import evaluate_dense, evaluation_seed
+from keepset.experiments.job import Jobs
+from keepset.models.presets import find_preset
 from keepset.models.teacher import load_teacher
-from keepset.models.training import read_history
+from keepset.models.training import read_history, train_teacher
 from keepset.results import RunResult, current_commit, package_versions
 from keepset.tasks import CONDITIONS
 
 EXPERIMENT = "teachers"
+SEEDS = {"single-hop": 5, "five-task": 5, "hardened": 2}
+"""How many teachers of each mixture, as in the paper."""
+EXAMPLES = {"smoke": 50, "small": 1_000, "paper": 1_000}
+"""Evaluation examples per condition."""
+
+
+def jobs(scale: str) -> Jobs:
+    """Every teacher of a scale: train it where its weights are missing, then evaluate it."""
+    return {
+        f"teachers/{mixture}-{seed}": partial(train_and_evaluate, scale, mixture, seed)
+        for mixture, count in SEEDS.items()
+        for seed in range(count if scale != "smoke" else 1)
+    }
+
+
+def teacher_folder(scale: str, mixture: str, seed: int) -> Path:
+    """Where a teacher's weights are, from the root of the repository."""
+    return Path("teachers") / scale / f"{mixture}-{seed}"
+
+
+def train_and_evaluate(scale: str, mixture: str, seed: int) -> RunResult:
+    folder = teacher_folder(scale, mixture, seed)
+    if not (folder / "teacher.json").exists():
+        config = find_preset(scale)(mixture, seed)
+        train_teacher(config.model_copy(update={"compile": scale != "smoke"}), folder)
+    return evaluate_teacher(folder, EXAMPLES[scale])
 
 
 def evaluate_teacher(folder: Path, examples: int, conditions: list[str] | None = None) -> RunResult:

@@ -44,6 +44,7 @@ def small(mixture: str, seed: int) -> TeacherConfig:
     """
     tasks = find_mixture(mixture)
     chains = next((name for name in tasks if name.startswith("multihop")), None)
+    stages: tuple[Stage, ...]
     if chains is None:
         stages = (
             Stage(until=100, n_blocks=8, mixture={"unique": 1.0}),
@@ -53,9 +54,7 @@ def small(mixture: str, seed: int) -> TeacherConfig:
         chains_alone = 240 if chains == "multihop" else 640  # steps; distractors and any order take longer
         stages = (
             Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
-            Stage(
-                until=160 + chains_alone, n_blocks=16, mixture={"unique": 1.0, "aggregation": 2.0, chains: 3.0}
-            ),
+            Stage(until=160 + chains_alone, n_blocks=16, mixture={"unique": 1.0, "aggregation": 2.0, chains: 3.0}),
             Stage(
                 until=760 + chains_alone,
                 n_blocks=16,
@@ -80,9 +79,7 @@ def small(mixture: str, seed: int) -> TeacherConfig:
             offset_heads=2,
             zero_output_projections=True,
         ),
-        optimizer=Optimizer(
-            name="muon", lr=1e-3, muon_lr=0.02, warmup_steps=20, decay_start=stages[-1].until * 2 // 3
-        ),
+        optimizer=Optimizer(name="muon", lr=1e-3, muon_lr=0.02, warmup_steps=20, decay_start=stages[-1].until * 2 // 3),
         stages=stages,
     )
 

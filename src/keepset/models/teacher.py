@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 from pydantic import ValidationError
@@ -18,23 +19,23 @@ from keepset.models.config import Architecture, TeacherConfig
 def build_teacher(config: TeacherConfig) -> PreTrainedModel:
     """A freshly initialised teacher; the same config gives the same weights."""
     arch = config.architecture
-    shape = dict(
-        vocab_size=config.vocabulary.size,
-        hidden_size=arch.width,
-        intermediate_size=arch.mlp_width,
-        num_hidden_layers=arch.layers,
-        num_attention_heads=arch.heads,
-        num_key_value_heads=arch.heads,
-        head_dim=arch.width // arch.heads,
-        max_position_embeddings=config.max_positions,
-        rope_parameters={"rope_type": "default", "rope_theta": arch.rope_theta},
-        attention_bias=arch.attention_bias,
-        tie_word_embeddings=False,
+    shape: dict[str, Any] = {
+        "vocab_size": config.vocabulary.size,
+        "hidden_size": arch.width,
+        "intermediate_size": arch.mlp_width,
+        "num_hidden_layers": arch.layers,
+        "num_attention_heads": arch.heads,
+        "num_key_value_heads": arch.heads,
+        "head_dim": arch.width // arch.heads,
+        "max_position_embeddings": config.max_positions,
+        "rope_parameters": {"rope_type": "default", "rope_theta": arch.rope_theta},
+        "attention_bias": arch.attention_bias,
+        "tie_word_embeddings": False,
         # The tasks have no text-generation specials; id 0 is filler.
-        bos_token_id=None,
-        eos_token_id=None,
-        pad_token_id=None,
-    )
+        "bos_token_id": None,
+        "eos_token_id": None,
+        "pad_token_id": None,
+    }
     with torch.random.fork_rng():
         torch.manual_seed(seeds.TEACHER_INIT.seed(config.seed))
         model: PreTrainedModel

@@ -35,7 +35,8 @@ def train_teacher(
     Fresh examples every step, each step with its own seed, so a run that is killed and started
     again ends in the same weights. ``stop_after`` ends early, after that many steps in all.
     """
-    model = build_teacher(config).to(device)
+    model = build_teacher(config)
+    model.to(torch.device(device))  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     optimizers = make_optimizers(config.optimizer, model)
     state = TrainingState(step=0, seconds=0.0, history=[], config=config.model_dump(mode="json"))
     saved = checkpoints(out / "checkpoints")
@@ -68,7 +69,7 @@ def train_teacher(
                 raise FloatingPointError(
                     f"step {state.step}: the loss is {loss.item()}; the last checkpoint stands; lower the learning rate"
                 )
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.clip)
             scale = learning_rate_scale(config.optimizer, state.step, config.steps)
             for optimizer in optimizers:

@@ -97,4 +97,4 @@ class Unique:
         else:
             families = permute(rng, batch, vocabulary.families)[:, :n_blocks]
             members = rng.integers(vocabulary.members, size=(batch, 1))
-        return families * vocabulary.members + members
+        return np.asarray(families * vocabulary.members + members)

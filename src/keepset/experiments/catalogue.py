@@ -1,0 +1,18 @@
+"""Every experiment by name, in the order in which they need each other."""
+
+from collections.abc import Callable
+
+from keepset.experiments import optimizers, teachers
+from keepset.experiments.job import Jobs
+
+EXPERIMENTS: dict[str, Callable[[str], Jobs]] = {
+    "teachers": teachers.jobs,
+    "optimizers": optimizers.jobs,
+}
+
+
+def find_experiment(name: str) -> Callable[[str], Jobs]:
+    """The experiment called ``name``: a function from scale to jobs."""
+    if name not in EXPERIMENTS:
+        raise ValueError(f"unknown experiment {name!r}; expected one of {', '.join(EXPERIMENTS)}")
+    return EXPERIMENTS[name]
