@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 from math import ceil
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keepset.blocks import ExampleBatch, Span
-from keepset.tasks import CONDITIONS, Task, Vocabulary, sample_condition
+from keepset.tasks import CONDITIONS, Task, Vocabulary, find_condition, sample_condition
 from keepset.tasks.aggregation import Aggregation
+from keepset.tasks.conditions import WARM_UPS
 from keepset.tasks.duplicate import Duplicate
 from keepset.tasks.latest_write import LatestWrite
 from keepset.tasks.mixture import sample_mixture, shares
@@ -63,8 +65,10 @@ def cases(draw: st.DrawFn, task: Task) -> Case:
     fewest = fewest_blocks(task)
     n_blocks = draw(st.integers(fewest, max(fewest, 9)))
     names_family = isinstance(task, Aggregation) or getattr(task, "family_distractors", None) is not None
-    members = draw(st.integers(5 if names_family else 2, 8))
-    families = max(2, ceil(n_blocks / members) + names_family)
+    shared = task.shared if isinstance(task, Unique) else None
+    fewest_members = max(n_blocks, 2) if shared == "family" else 5 if names_family else 2
+    members = draw(st.integers(fewest_members, max(fewest_members, 8)))
+    families = max(2, n_blocks if shared == "member" else ceil(n_blocks / members) + names_family)
     vocabulary = Vocabulary(
         families=draw(st.integers(families, families + 3)), members=members, values=draw(st.integers(2, 5))
     )
@@ -97,10 +101,10 @@ def check_against_oracle(batch: ExampleBatch, vocabulary: Vocabulary) -> None:
         assert example.family == oracle_family(example, vocabulary)
 
 
-@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("name", CONDITIONS | WARM_UPS)
 @given(data=st.data())
 def test_every_condition_agrees_with_the_oracle(name: str, data: st.DataObject) -> None:
-    condition = CONDITIONS[name]
+    condition = find_condition(name)
     case = data.draw(cases(condition.task))
     if condition.length == 1:
         batch = sample_condition(
@@ -119,10 +123,10 @@ def test_every_setting_of_a_task_agrees_with_the_oracle(case: Case) -> None:
     check_against_oracle(case.sample(), case.vocabulary)
 
 
-@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("name", CONDITIONS | WARM_UPS)
 @given(data=st.data())
 def test_asked_queries_differ_and_the_rest_repeat_them(name: str, data: st.DataObject) -> None:
-    case = data.draw(cases(CONDITIONS[name].task))
+    case = data.draw(cases(find_condition(name).task))
     batch = case.sample(n_queries=9)
     for i in range(len(batch)):
         found = [read_query(batch.tokens[i], query, case.vocabulary) for query in queries(batch)]
@@ -203,6 +207,16 @@ def test_unique_has_exactly_the_family_distractors_asked_for(distractors: int, s
     for records, key, _ in drawn(Unique(distractors), seed):
         assert len({record.key for record in records}) == 12
         assert sum(record.key[0] == key[0] for record in records) == 1 + distractors
+
+
+@pytest.mark.parametrize(("shared", "half"), [("family", 0), ("member", 1)])
+@given(seed=SEEDS)
+def test_warm_up_keys_share_one_half_and_differ_in_the_other(
+    shared: Literal["family", "member"], half: int, seed: int
+) -> None:
+    for records, _, _ in drawn(Unique(shared=shared), seed, n_blocks=8):
+        assert len({record.key[half] for record in records}) == 1
+        assert len({record.key[1 - half] for record in records}) == 8
 
 
 def chains(records: list[Record | None]) -> list[list[int]]:

@@ -28,6 +28,8 @@ def test_an_unknown_condition_is_named_beside_the_known_ones() -> None:
     ("task", "n_blocks", "message"),
     [
         (Unique(), 11, "more records than keys: 11 distinct keys asked for, the vocabulary has 10; use fewer blocks"),
+        (Unique(shared="family"), 6, "more records than keys: 6 records that share a family, the vocabulary has 5"),
+        (Unique(shared="member"), 3, "more records than keys: 3 records that share a member, the vocabulary has 2"),
         (Unique(4), 11, "more records than keys: 6 records outside the queried family, the other families have 5"),
         (Unique(5), 8, r"family_distractors must be at most 4 \(5 members, 8 blocks\), got 5"),
         (Unique(4), 4, r"family_distractors must be at most 3 \(5 members, 4 blocks\), got 4"),
