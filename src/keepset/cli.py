@@ -2,9 +2,8 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
@@ -16,7 +15,7 @@ COMMANDS = ("quickstart", "models", "teacher", "bench", "reproduce", "report")
 class InOrder(TyperGroup):
     """Lists the commands in the order of the work."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         return [name for name in COMMANDS if name in self.commands]
 
 
@@ -36,7 +35,7 @@ def quickstart(
     out: Annotated[Path, typer.Option(help="Folder for the teacher and the picture.")] = Path("quickstart"),
 ) -> None:
     """The main job in under a minute: train a teacher, see its answers and its evidence."""
-    from keepset.experiments.quickstart import run_quickstart
+    from keepset.quickstart import run_quickstart
 
     run_quickstart(out, out_console)
 

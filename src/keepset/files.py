@@ -24,7 +24,9 @@ def replacing_folder(target: Path) -> Iterator[Path]:
         yield temporary
         for path in temporary.rglob("*"):
             if path.is_file():
+                path.chmod(0o644)
                 _flush(path)
+        temporary.chmod(0o755)
         if target.exists():
             os.replace(target, aside)
         os.replace(temporary, target)

@@ -65,7 +65,7 @@ class RunResult(BaseModel):
 
 def save_result(result: RunResult, path: Path) -> None:
     """Writes a result atomically."""
-    write_text(path, json.dumps(result.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
+    write_text(path, json.dumps(result.model_dump(mode="json"), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def load_result(path: Path) -> RunResult:

@@ -15,4 +15,6 @@ def proportion(name: str, successes: int, n: int) -> Metric:
     share = successes / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z * ((share * (1 - share) + z * z / (4 * n)) / n) ** 0.5 / (1 + z * z / n)
-    return Metric(name=name, value=share, n=n, low=max(0.0, centre - half), high=min(1.0, centre + half))
+    low = 0.0 if successes == 0 else centre - half
+    high = 1.0 if successes == n else centre + half
+    return Metric(name=name, value=share, n=n, low=low, high=high)

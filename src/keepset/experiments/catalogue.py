@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 
-from keepset.experiments import optimizers, teachers
+from keepset.experiments import optimizers, sanity, teachers
 from keepset.experiments.job import Jobs
 
 EXPERIMENTS: dict[str, Callable[[str], Jobs]] = {
     "teachers": teachers.jobs,
     "optimizers": optimizers.jobs,
+    "sanity": sanity.jobs,
 }
 
 

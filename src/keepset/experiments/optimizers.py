@@ -16,7 +16,7 @@ from keepset.results import Metric, RunResult, current_commit, package_versions
 
 EXPERIMENT = "optimizers"
 THRESHOLD = 0.95
-LONGER = 2.5
+LONGER = 2
 """How many times the recipe's steps the slower arms get."""
 
 
@@ -42,7 +42,7 @@ def arms(scale: str, seed: int) -> dict[str, TeacherConfig]:
 
 def longer(config: TeacherConfig) -> TeacherConfig:
     """The same stages, the last one up to ``LONGER`` times the steps."""
-    steps = int(config.steps * LONGER)
+    steps = config.steps * LONGER
     last = config.stages[-1].model_copy(update={"until": steps})
     optimizer = config.optimizer.model_copy(update={"decay_start": steps * 2 // 3})
     return config.model_copy(update={"stages": (*config.stages[:-1], last), "optimizer": optimizer})

@@ -4,7 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from keepset.seeds import DRAWS
 from keepset.tasks import Vocabulary, find_condition
+from keepset.tasks.mixture import DRAWS_PER_STEP
 
 Positive = Annotated[int, Field(ge=1)]
 
@@ -121,6 +123,9 @@ class TeacherConfig(Frozen):
         ends = [stage.until for stage in self.stages]
         if not ends or sorted(set(ends)) != ends:
             raise ValueError(f"stages: expected strictly increasing 'until' steps, got {ends}")
+        most = DRAWS // DRAWS_PER_STEP
+        if ends[-1] > most:
+            raise ValueError(f"stages: the seed range of a run has room for {most} steps, got {ends[-1]}")
         return self
 
     def stage(self, step: int) -> Stage:

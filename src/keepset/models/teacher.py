@@ -6,14 +6,27 @@ from typing import Any
 
 import torch
 from pydantic import ValidationError
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
+from transformers import (
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedConfig,
+    PreTrainedModel,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
 
 from keepset import seeds
 from keepset.blocks import ExampleBatch
 from keepset.files import replacing_folder, write_json
 from keepset.models.config import Architecture, TeacherConfig
+
+CLASSES: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
+    "llama": (LlamaConfig, LlamaForCausalLM),
+    "qwen3": (Qwen3Config, Qwen3ForCausalLM),
+}
 
 
 def build_teacher(config: TeacherConfig) -> PreTrainedModel:
@@ -38,11 +51,8 @@ def build_teacher(config: TeacherConfig) -> PreTrainedModel:
     }
     with torch.random.fork_rng():
         torch.manual_seed(seeds.TEACHER_INIT.seed(config.seed))
-        model: PreTrainedModel
-        if arch.family == "llama":
-            model = LlamaForCausalLM(LlamaConfig(**shape))
-        else:
-            model = Qwen3ForCausalLM(Qwen3Config(**shape))
+        config_class, model_class = CLASSES[arch.family]
+        model = model_class(config_class(**shape))
     if arch.offset_heads:
         _start_offset_heads(model, arch)
     with torch.no_grad():
@@ -119,11 +129,11 @@ def load_teacher(folder: Path) -> tuple[PreTrainedModel, TeacherConfig]:
         config = TeacherConfig.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except (json.JSONDecodeError, ValidationError) as error:
         raise ValueError(f"{path}: not a valid teacher config: {error}") from error
-    classes = {"llama": LlamaForCausalLM, "qwen3": Qwen3ForCausalLM}
     try:
-        model = classes[config.architecture.family].from_pretrained(
-            folder, dtype=torch.float32, use_safetensors=True, local_files_only=True
-        )
-    except Exception as error:  # safetensors and transformers raise many kinds for one cause
+        config_class, model_class = CLASSES[config.architecture.family]
+        model = model_class(config_class.from_pretrained(folder, local_files_only=True))
+        weights = load_file(folder / "model.safetensors")
+        model.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise ValueError(f"{folder}: the weights cannot be read ({error}); train the teacher again") from error
     return model.eval(), config

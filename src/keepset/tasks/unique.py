@@ -37,6 +37,8 @@ class Unique:
         self, rng: np.random.Generator, batch: int, n_blocks: int, n_queries: int, vocabulary: Vocabulary
     ) -> Sheet:
         # Slot 0 is the queried record; slots are shuffled into positions at the end.
+        if self.family_distractors is not None and self.shared is not None:
+            raise ValueError("unique: expected family_distractors or shared, got both")
         if self.family_distractors is not None:
             keys = self._with_distractors(rng, batch, n_blocks, vocabulary)
         elif self.shared is not None:

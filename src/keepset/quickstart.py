@@ -9,12 +9,13 @@ from rich.table import Table
 from transformers import PreTrainedModel
 
 from keepset import seeds
-from keepset.blocks import Example
 from keepset.evaluation.dense import evaluate_dense
+from keepset.interventions import Effects, Fast
 from keepset.models.config import TeacherConfig
 from keepset.models.presets import smoke
 from keepset.models.teacher import load_teacher
 from keepset.models.training import train_teacher
+from keepset.readouts import answer_attention
 from keepset.reports.terminal import metrics_table
 from keepset.tasks import Vocabulary, sample_condition
 
@@ -35,45 +36,49 @@ def run_quickstart(out: Path, console: Console) -> None:
     console.print(
         metrics_table("the teacher reads the whole context", evaluate_dense(model, config, [*SHOWN], EXAMPLES))
     )
+    console.print(
+        "\nOne example each. Attention: share of the answer position's attention. If hidden: change of the answer's\n"
+        "log-probability. Alone: the block alone is enough for the answer. Evidence: known from the construction.\n"
+    )
     for name in SHOWN:
         show_example(model, config, name, console)
     console.print(f"The teacher is in {folder}. Next: keepset teacher train --preset small --out teacher")
 
 
 def show_example(model: PreTrainedModel, config: TeacherConfig, condition: str, console: Console) -> None:
-    """Draws the first example of a condition: every block, what is evidence, what the teacher answers."""
+    """Draws one example, block by block: attention, what hiding it does to the answer, known evidence."""
     batch = sample_condition(
         condition, seeds.EVALUATION.seed(1), 1, config.n_blocks, config.block_width, config.vocabulary
     )
     example = batch.example(0)
-    predicted = answer(model, example)
+    effects = Effects(batch, Fast(model))
+    attention = answer_attention(model, batch.first_query(), batch.blocks).mean((1, 2))[0]  # (N,)
     words = config.vocabulary
     table = Table(
         title=f"{condition}: {spelled(example.tokens[example.query.start :], words)} → ?", title_justify="left"
     )
     table.add_column("block", justify="right")
-    table.add_column("tokens")
+    table.add_column("tokens", no_wrap=True)
+    table.add_column("attention", justify="right")
+    table.add_column("if hidden", justify="right")
+    table.add_column("alone")
     table.add_column("evidence")
     for i, span in enumerate(example.blocks):
-        needed = i in example.evidence
+        known = i in example.evidence
         table.add_row(
             str(i),
             spelled(example.tokens[span.start : span.stop], words),
-            "●" if needed else "",
-            style="bold green" if needed else None,
+            f"{attention[i]:.2f}",
+            f"{-effects.drop[0, i]:+.1f} nats",
+            "enough" if effects.sufficient[0, i] else "",
+            "●" if known else "",
+            style="bold green" if known else None,
         )
     console.print(table)
-    gold = words.name(example.answer[0])
-    family = " or ".join(
-        "{" + ", ".join(map(str, sorted(keep))) + "}" for keep in sorted(example.family or (), key=min)
-    )
-    console.print(f"answer {gold}, the teacher says {words.name(predicted)}; sufficient: {family}\n")
-
-
-@torch.no_grad()
-def answer(model: PreTrainedModel, example: Example) -> int:
-    """The teacher's most likely next token."""
-    return int(model(example.tokens[None], use_cache=False, logits_to_keep=1).logits[0, -1].argmax())
+    gold, given = words.name(example.answer[0]), "right" if effects.clean_correct[0] else "wrong"
+    sets = sorted(sorted(keep) for keep in example.family or ())
+    family = " or ".join("{" + ", ".join(map(str, keep)) + "}" for keep in sets)
+    console.print(f"The answer is {gold}; the teacher is {given}. Known to suffice: {family}.\n")
 
 
 def spelled(tokens: torch.Tensor, vocabulary: Vocabulary) -> str:

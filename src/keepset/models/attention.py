@@ -1,0 +1,58 @@
+"""A way into a model's attention that is undone afterwards."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+NAME = "keepset"
+"""The name the wrapped attention function is registered under while it is in use."""
+
+Attention = tuple[Tensor, Tensor | None]
+
+
+class Wrapper(Protocol):
+    """Sees one layer's queries, keys and mask, and usually ends by calling ``inner`` with them."""
+
+    def __call__(
+        self,
+        inner: Callable[..., Attention],
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        **kwargs: Any,
+    ) -> Attention: ...
+
+
+@contextmanager
+def wrapped_attention(model: PreTrainedModel, wrapper: Wrapper) -> Iterator[None]:
+    """Inside, every layer's attention goes through ``wrapper``; its ``inner`` is the attention the model had.
+
+    transformers' registry of attention functions is the sanctioned way in: nothing is patched.
+    """
+    before = model.config._attn_implementation
+
+    def missing(module: nn.Module, *args: Any, **kwargs: Any) -> Attention:
+        raise ValueError(f"{type(module).__name__}: expected an eager attention function in its file, found none")
+
+    def attend(
+        module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
+    ) -> Attention:
+        # "eager" is not in the registry: each model file has its own.
+        eager = getattr(sys.modules[type(module).__module__], "eager_attention_forward", missing)
+        inner = ALL_ATTENTION_FUNCTIONS.get_interface(before, eager)
+        return wrapper(inner, module, query, key, value, attention_mask, **kwargs)
+
+    ALL_ATTENTION_FUNCTIONS[NAME] = attend
+    try:
+        model.set_attn_implementation(NAME)
+        yield
+    finally:
+        model.set_attn_implementation(before)
+        del ALL_ATTENTION_FUNCTIONS[NAME]
