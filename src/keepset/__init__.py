@@ -1,1 +1,18 @@
 """keepset finds the context a language model's answer depends on, and keeps only that."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from keepset.models.loading import load_model
+
+__all__ = ["load_model"]
+
+_HOMES = {"load_model": "keepset.models.loading"}
+
+
+def __getattr__(name: str) -> Any:
+    # On first use: importing keepset must not import torch, which reading results does not need.
+    if name not in _HOMES:
+        raise AttributeError(f"module 'keepset' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

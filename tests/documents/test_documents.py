@@ -1,0 +1,51 @@
+"""The README and the docs name only what exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from keepset.cli import COMMANDS, app
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def commands(text: str) -> list[list[str]]:
+    """Every keepset command on a line of its own or between backticks."""
+    found = re.findall(r"(?:^|`)keepset ([a-z][^`\n#]*)", text, flags=re.MULTILINE)
+    return [line.split() for line in found]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_every_command_in_the_documents_exists(page: Path) -> None:
+    for words in commands(page.read_text(encoding="utf-8")):
+        help_words = [words[0]]
+        group = getattr(get_command(app), "commands", {}).get(words[0])
+        if len(words) > 1 and hasattr(group, "commands"):
+            help_words.append(words[1])
+        result = CliRunner().invoke(app, [*help_words, "--help"])
+        assert result.exit_code == 0, f"{page.name}: keepset {' '.join(words)}"
+        for option in (word for word in words if word.startswith("--")):
+            assert option in re.sub(r"\x1b\[[0-9;]*m", "", result.output), f"{page.name}: {option}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_every_file_a_document_links_to_exists(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_make_target_of_the_readme_exists() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"make ([a-z]+)", (ROOT / "README.md").read_text(encoding="utf-8")):
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+def test_help_lists_every_command_in_the_order_of_the_work() -> None:
+    output = CliRunner().invoke(app, ["--help"]).output
+    places = [output.index(f"│ {name} ") for name in COMMANDS]
+    assert places == sorted(places)
+    assert set(COMMANDS) == set(getattr(get_command(app), "commands", {}))

@@ -1,0 +1,49 @@
+"""What is tracked can be read, and every table comes out of it byte for byte."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from keepset.models.config import TeacherConfig
+from keepset.models.teacher import load_teacher
+from keepset.reports import render_reports
+from keepset.results import load_result
+
+ROOT = Path(__file__).parents[2]
+RESULTS = sorted((ROOT / "results").rglob("*.json"))
+TEACHERS = sorted(path.parent for path in (ROOT / "teachers").glob("*/*/teacher.json"))
+
+
+def test_there_are_results_and_teachers() -> None:
+    assert RESULTS
+    assert TEACHERS
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_tracked_result_loads_and_has_counts(path: Path) -> None:
+    result = load_result(path)
+    assert result.scale == path.relative_to(ROOT).parts[1]
+    assert result.command.startswith("keepset ")
+    assert len(result.commit.removesuffix("+changes")) == 40
+    assert result.metrics
+    for metric in result.metrics:
+        assert metric.n > 0
+        if metric.low is not None and metric.high is not None:
+            assert metric.low <= metric.value <= metric.high
+
+
+@pytest.mark.parametrize("folder", TEACHERS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_every_tracked_teacher_loads(folder: Path) -> None:
+    model, config = load_teacher(folder)
+    assert folder.name == f"{config.mixture}-{config.seed}"
+    assert model.config.vocab_size == config.vocabulary.size
+    assert TeacherConfig.model_validate(json.loads((folder / "teacher.json").read_text())) == config
+
+
+def test_every_report_is_what_the_results_give() -> None:
+    tracked = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "results").glob("*.*")}
+    rendered = render_reports(ROOT / "results")
+    assert rendered
+    for name, text in rendered.items():
+        assert tracked.get(name) == text, f"docs/results/{name} is not what 'keepset report' writes"
