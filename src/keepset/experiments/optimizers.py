@@ -9,6 +9,7 @@ from pathlib import Path
 
 from keepset import seeds
 from keepset.experiments.job import Jobs
+from keepset.experiments.teachers import teacher_folder
 from keepset.models.config import TeacherConfig
 from keepset.models.presets import find_preset, with_optimizer
 from keepset.models.training import MONITOR_EXAMPLES, read_history, train_teacher
@@ -16,14 +17,16 @@ from keepset.results import Metric, RunResult, current_commit, package_versions
 
 EXPERIMENT = "optimizers"
 THRESHOLD = 0.95
-LONGER = 2
+LONGER = 1.5
 """How many times the recipe's steps the slower arms get."""
 
 
 def jobs(scale: str) -> Jobs:
     """One run per arm, seed 0."""
+    folders = {label: Path("runs") / scale / "optimizers" / label for label in arms(scale, seed=0)}
+    folders["muon"] = teacher_folder(scale, "single-hop", 0)  # the recipe itself: trained already
     return {
-        f"optimizers/{label}": partial(time_to_solve, label, config, Path("runs") / scale / "optimizers" / label)
+        f"optimizers/{label}": partial(time_to_solve, label, config, folders[label])
         for label, config in arms(scale, seed=0).items()
     }
 
@@ -42,7 +45,7 @@ def arms(scale: str, seed: int) -> dict[str, TeacherConfig]:
 
 def longer(config: TeacherConfig) -> TeacherConfig:
     """The same stages, the last one up to ``LONGER`` times the steps."""
-    steps = config.steps * LONGER
+    steps = int(config.steps * LONGER)
     last = config.stages[-1].model_copy(update={"until": steps})
     optimizer = config.optimizer.model_copy(update={"decay_start": steps * 2 // 3})
     return config.model_copy(update={"stages": (*config.stages[:-1], last), "optimizer": optimizer})
