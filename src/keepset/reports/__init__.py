@@ -4,6 +4,7 @@ from pathlib import Path
 
 from keepset.files import write_text
 from keepset.reports.optimizers import optimizers_table
+from keepset.reports.sanity import sanity_table
 from keepset.reports.tables import Table
 from keepset.reports.teachers import conditions_table, teachers_table
 from keepset.results import load_results
@@ -21,6 +22,9 @@ def render_reports(results: Path) -> dict[str, str]:
     solve = load_results(small / "optimizers", "optimizers")
     if solve:
         tables.append(optimizers_table(solve))
+    sanity = load_results(small / "sanity", "sanity")
+    if sanity:
+        tables.append(sanity_table(sanity))
     rendered = {}
     for table in tables:
         rendered[f"{table.name}.md"] = table.markdown()
