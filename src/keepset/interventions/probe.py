@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from keepset.blocks import Example, ExampleBatch, KeepSet
-from keepset.interventions.executors.base import Executor
+from keepset.interventions.executors.base import Ask, Executor
 from keepset.interventions.scorers import Score, Scorer
 
 Found = TypeVar("Found")
@@ -23,6 +23,7 @@ class Probe:
         for i, example in enumerate(examples):
             try:
                 scorer.check(example)
+                executor.check(Ask(example, frozenset(), scorer.continuations(example)), scorer.reserve)
             except ValueError as error:
                 raise ValueError(f"example {i}: {error}") from error
         self.examples = list(examples)

@@ -45,6 +45,11 @@ class Scorer(ABC):
 
     temperature: float
 
+    @property
+    def reserve(self) -> int:
+        """How many tokens are generated after the context."""
+        return 0
+
     @abstractmethod
     def continuations(self, example: Example) -> tuple[Tokens, ...]:
         """What has to be read."""
@@ -107,6 +112,10 @@ class Greedy(TeacherForced):
     max_new_tokens: int = 16
     stop: frozenset[int] = frozenset()
     """Tokens that end a continuation."""
+
+    @property
+    def reserve(self) -> int:
+        return self.max_new_tokens
 
     def check(self, example: Example) -> None:
         super().check(example)

@@ -82,6 +82,11 @@ class Executor(ABC):
             self._generate(unique([job for row in jobs for job in row]), max_new_tokens, stop)
         return [[until(job.generated, stop) for job in row] for row in jobs]
 
+    def check(self, ask: Ask, reserve: int = 0) -> None:
+        """Raises ValueError when the model cannot read ``ask``, or ``reserve`` generated tokens after it."""
+        check_tokens(self.model, ask.example)
+        check_continuations(self.model, ask, reserve)
+
     @contextmanager
     def hold(self, examples: Sequence[Example]) -> Iterator[None]:
         """Inside, an executor may keep what it computed for ``examples`` between calls; outside, it never does."""
@@ -95,12 +100,11 @@ class Executor(ABC):
 
     def _jobs(self, asks: Sequence[Ask], reserve: int = 0) -> list[list[Job]]:
         """Views of every ask; equal views of one example become one job. Bad input fails here, before any work."""
-        for example in {id(ask.example): ask.example for ask in asks}.values():
-            check_tokens(self.model, example)
+        for ask in {(id(ask.example), ask.continuations): ask for ask in asks}.values():
+            self.check(ask, reserve)
         known: dict[tuple[int, tuple[Tokens, ...], tuple[tuple[int, int], ...]], Job] = {}
         rows = []
         for ask in asks:
-            check_continuations(self.model, ask, reserve)
             row = []
             for view in self.operator.views(ask.example, ask.keep):
                 key = (id(ask.example), ask.continuations, view.string)
