@@ -27,7 +27,7 @@ test: setup ## the whole test suite
 	$(BIN)/pytest
 
 bench: setup ## benchmarks (not tests; timings depend on the machine)
-	$(BIN)/keepset bench
+	$(BIN)/keepset bench engine
 
 reproduce: setup ## every result of the paper that is missing
 	$(BIN)/keepset reproduce

@@ -127,6 +127,22 @@ def teacher_evaluate(
         out_console.print(f"written to {out}")
 
 
+@bench_app.command("engine")
+def bench_engine(
+    scale: Annotated[str, typer.Option(help="smoke or small.")] = "small",
+    results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
+    only: Annotated[str | None, typer.Option(help="Only the settings whose name holds this.")] = None,
+) -> None:
+    """Labelling by every mode of the engine, and by Captum and ContextCite: seconds, tokens, agreement."""
+    from keepset.experiments import engine_bench
+    from keepset.experiments.job import finished, run_missing
+
+    jobs = {name: job for name, job in engine_bench.jobs(scale).items() if only is None or only in name}
+    out_console.print(f"{len(finished(jobs, results, scale))} of {len(jobs)} results are there; running the rest")
+    for name, result in run_missing(jobs, results, scale):
+        out_console.print(f"  {name}: {result.seconds / 60:.1f} minutes")
+
+
 @app.command()
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(help="Experiments to run; all by default.")] = None,

@@ -37,8 +37,8 @@ def arms(scale: str, seed: int) -> dict[str, TeacherConfig]:
     no_head_start = recipe.architecture.model_copy(update={"offset_heads": 0, "qk_norm_start": 2.0})
     return {
         "muon": recipe,
-        "muon-no-offset-heads": longer(recipe.model_copy(update={"architecture": no_head_start})),
         "adamw-1e-3": longer(with_optimizer(recipe, "adamw", lr=1e-3)),
+        "muon-no-offset-heads": longer(recipe.model_copy(update={"architecture": no_head_start})),
         "adamw-3e-4": longer(with_optimizer(recipe, "adamw", lr=3e-4)),
     }
 

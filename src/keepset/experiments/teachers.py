@@ -16,7 +16,7 @@ from keepset.tasks import CONDITIONS
 EXPERIMENT = "teachers"
 SEEDS = {"single-hop": 5, "five-task": 5, "hardened": 2}
 """How many teachers of each mixture, as in the paper."""
-EXAMPLES = {"smoke": 50, "small": 1_000, "paper": 1_000}
+EXAMPLES = {"smoke": 50, "small": 500, "paper": 500}
 """Evaluation examples per condition."""
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from keepset.files import write_text
+from keepset.reports.engine import engine_table, peers_table
 from keepset.reports.optimizers import optimizers_table
 from keepset.reports.sanity import sanity_table
 from keepset.reports.tables import Table
@@ -25,6 +26,11 @@ def render_reports(results: Path) -> dict[str, str]:
     sanity = load_results(small / "sanity", "sanity")
     if sanity:
         tables.append(sanity_table(sanity))
+    engine = load_results(small / "bench", "engine")
+    if engine:
+        tables.append(engine_table(engine))
+    if any("captum_seconds" in {metric.name for metric in result.metrics} for result in engine):
+        tables.append(peers_table(engine))
     rendered = {}
     for table in tables:
         rendered[f"{table.name}.md"] = table.markdown()
