@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from functools import cache
+from importlib import import_module
 from importlib.metadata import version
 from itertools import pairwise
 from types import SimpleNamespace
@@ -62,7 +63,7 @@ def context_cite(
     padded = copy.deepcopy(tokenizer)  # it sets the padding of the tokenizer it is given
     padded.padding_side = "left"
 
-    class Records(peer.BaseContextPartitioner):  # type: ignore[name-defined, misc]
+    class Records(peer.BaseContextPartitioner):  # type: ignore[name-defined]
         """Sources are the records themselves; ContextCite's own splitter wants downloaded data."""
 
         def __init__(self, records: list[str]) -> None:
@@ -101,7 +102,7 @@ def context_cite(
         if not example.text.startswith(prompt):
             raise ValueError("ContextCite: expected its prompt to be the beginning of the example's text")
         opening = example.text[len(prompt) :]
-        answer = tokenizer.decode(example.answer)
+        answer = str(tokenizer.decode(list(example.answer)))
         # It explains what the model wrote; here the answer is given, so that all sides explain the same one.
         citer._cache["output"] = example.text + answer
         if tuple(citer._response_ids[-len(example.answer) :]) != example.answer:
@@ -139,10 +140,9 @@ def split(example: RecordExample) -> tuple[list[str], str, str]:
 def load_captum() -> Any:
     """``captum.attr``, or how to get it."""
     try:
-        import captum.attr
+        return import_module("captum.attr")
     except ImportError as error:
         raise missing("captum") from error
-    return captum.attr
 
 
 @cache
@@ -150,11 +150,10 @@ def load_context_cite() -> Any:
     """What is used of ``context_cite``, or how to get it. Importing it downloads a sentence splitter; not here."""
     try:
         with no_nltk_download():
-            from context_cite import ContextCiter
-            from context_cite.context_partitioner import BaseContextPartitioner
+            citer, partitioner = map(import_module, ("context_cite", "context_cite.context_partitioner"))
     except ImportError as error:
         raise missing("context-cite") from error
-    return SimpleNamespace(ContextCiter=ContextCiter, BaseContextPartitioner=BaseContextPartitioner)
+    return SimpleNamespace(ContextCiter=citer.ContextCiter, BaseContextPartitioner=partitioner.BaseContextPartitioner)
 
 
 def missing(package: str) -> ValueError:
@@ -165,8 +164,7 @@ def missing(package: str) -> ValueError:
 
 @contextmanager
 def no_nltk_download() -> Iterator[None]:
-    import nltk
-
+    nltk: Any = import_module("nltk")
     download = nltk.download
     nltk.download = lambda *args, **kwargs: False
     try:
