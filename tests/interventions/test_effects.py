@@ -70,8 +70,8 @@ def examples(model: PreTrainedModel) -> list[Example]:
     return found
 
 
-def one_by_one(model: PreTrainedModel, e: Example, keep: KeepSet) -> Score:
-    ((reading,),) = Reference(model).read([Ask(e, keep, (e.answer,))])
+def one_by_one(reference: Reference, e: Example, keep: KeepSet) -> Score:
+    ((reading,),) = reference.read([Ask(e, keep, (e.answer,))])
     return Score(reading.log_probs[0][0], reading.top[0][0] == e.answer[0])
 
 
@@ -79,17 +79,17 @@ def one_by_one(model: PreTrainedModel, e: Example, keep: KeepSet) -> Score:
 def test_exact_effects_are_what_they_say(
     model: PreTrainedModel, examples: list[Example], executor: type[Executor]
 ) -> None:
-    effects = Effects(examples, executor(model, max_tokens=40))
+    effects, reference = Effects(examples, executor(model, max_tokens=40)), Reference(model)
     assert effects.clean_correct.tolist() == [True] * 5 + [False]
     assert torch.equal(effects.hidden.measured, effects.exists)
     flips = 0
     for i in (0, 1, 5):
         e = examples[i]
         everything = frozenset(range(len(e.blocks)))
-        clean = one_by_one(model, e, everything)
+        clean = one_by_one(reference, e, everything)
         assert effects.clean_log_prob[i] == pytest.approx(clean.log_prob, abs=1e-4)
         for b in everything:
-            hidden, alone = one_by_one(model, e, everything - {b}), one_by_one(model, e, frozenset({b}))
+            hidden, alone = one_by_one(reference, e, everything - {b}), one_by_one(reference, e, frozenset({b}))
             assert effects.drop[i, b] == pytest.approx(clean.log_prob - hidden.log_prob, abs=1e-4)
             assert effects.flip[i, b] == (clean.correct and not hidden.correct)
             assert effects.sufficient[i, b] == alone.correct
