@@ -85,6 +85,11 @@ def test_a_sampled_reference_is_scaled_to_all_rows() -> None:
     assert part.metric("reference_tokens").value == pytest.approx(whole.metric("reference_tokens").value)
 
 
+def test_no_unit_is_started_after_the_budget() -> None:
+    result = engine_bench.run("smoke", Setting(subject="records", model="random", n_blocks=4, units=3, budget=0.0))
+    assert result.counts["units"] == result.counts["examples"] == result.metric("exact_seconds").n == 1
+
+
 def test_ratios_are_taken_unit_by_unit() -> None:
     tally = Tally()
     for unit, (slow, quick) in enumerate([(10.0, 1.0), (9.0, 3.0), (8.0, 2.0)]):

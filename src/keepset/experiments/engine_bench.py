@@ -69,6 +69,9 @@ class Setting(BaseModel):
     """Bundled model, folder of a teacher, or 'random' for untrained weights."""
     n_blocks: int
     units: int
+    """At most; fewer when ``budget`` runs out first."""
+    budget: float = 600.0
+    """CPU seconds after which no further unit is started. The first always runs."""
     batch: int = 1
     """Examples of one unit; labelled together."""
     reference_rows: int | None = None
@@ -97,14 +100,15 @@ def settings(scale: str) -> tuple[Setting, ...]:
     folder = teacher_folder(scale, "single-hop", 0).as_posix()
     trained = find_preset(scale)("single-hop", 0).n_blocks
     teacher = [
-        Setting(subject="teacher", model=folder, n_blocks=trained * length, units=12, batch=16) for length in (1, 2, 4)
+        Setting(subject="teacher", model=folder, n_blocks=trained * length, units=12, budget=60, batch=16)
+        for length in (1, 2, 4)
     ]
     return (
         *teacher,
-        Setting(subject="records", model=PRETRAINED, n_blocks=16, units=5, peer_units=5),
-        Setting(subject="records", model=PRETRAINED, n_blocks=32, units=3, peer_units=3),
-        Setting(subject="records", model=PRETRAINED, n_blocks=64, units=2, reference_rows=36, peer_units=1),
-        Setting(subject="records", model=PRETRAINED, n_blocks=128, units=2, reference_rows=18),
+        Setting(subject="records", model=PRETRAINED, n_blocks=16, units=8, budget=250, peer_units=8),
+        Setting(subject="records", model=PRETRAINED, n_blocks=32, units=4, budget=250, peer_units=4),
+        Setting(subject="records", model=PRETRAINED, n_blocks=64, units=3, reference_rows=36, peer_units=1),
+        Setting(subject="records", model=PRETRAINED, n_blocks=128, units=3, reference_rows=18),
     )
 
 
@@ -181,8 +185,8 @@ def run(scale: str, setting: Setting) -> RunResult:
         versions=package_versions() | (peers.versions() if others else {}),
         counts={
             "parameters": sum(p.numel() for p in subject.model.parameters()),
-            "units": setting.units,
-            "examples": setting.units * setting.batch,
+            "units": len(tally.same_labels),
+            "examples": len(tally.annotated),
             "rows_compared": tally.rows_compared,
         },
         seconds=round(time.monotonic() - started, 1),
@@ -240,7 +244,10 @@ def measure(setting: Setting, subject: Subject, others: dict[str, peers.ScoreRec
     """All sides on all units."""
     tally = Tally()
     warm_up(subject)
+    started = time.process_time()
     for unit in range(setting.units):
+        if unit and time.process_time() - started > setting.budget:
+            break
         measure_unit(tally, unit, setting, subject, others if unit < setting.peer_units else {})
     return tally
 
