@@ -8,8 +8,9 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
+from keepset.blocks import Example
 from keepset.models.bundled import fetched
-from keepset.tasks.records import CODES, NAMES, RecordExample, sample_records
+from keepset.tasks.records import CODES, NAMES, RecordExample, nonce_records, sample_records
 
 CHAT = (
     "{% for m in messages %}<|start|>{{ m['role'] }}\n{{ m['content'] }}<|end|>\n{% endfor %}"
@@ -164,3 +165,31 @@ def test_a_template_that_changes_the_message_is_refused() -> None:
     tokenizer.chat_template = CHAT.replace("m['content']", "m['content'] | upper")
     with pytest.raises(ValueError, match="chat template to contain the user's message once, unchanged"):
         sample_records(tokenizer, seed=0, n_records=2)
+
+
+def test_nonce_records_are_records_of_the_same_length_with_new_names_and_codes(
+    tokenizer: PreTrainedTokenizerFast,
+) -> None:
+    example = sample_records(tokenizer, 3, 8, stale=2)[0]
+    replacements = nonce_records(tokenizer, seed=5, alternatives=2)
+    first, second = replacements(example)
+    assert replacements(example) == [first, second], "the same example gets the same nonces"
+    assert first != second
+    written = SENTENCE.findall(example.text)
+    for tokens, span in zip(first, example.blocks, strict=True):
+        assert len(tokens) == span.stop - span.start
+        found = SENTENCE.search(tokenizer.decode(tokens))
+        assert found is not None
+        assert found[1] not in {name for name, _, _ in written}
+        assert found[3] not in {code for _, _, code in written}
+
+
+def test_a_nonce_needs_a_record() -> None:
+    tokenizer = TOKENIZERS["bytes"]
+    example = sample_records(tokenizer, 3, 4)[0]
+    span = example.blocks[0]
+    broken = Example(torch.full_like(example.tokens, 50), (span,), example.query, example.answer)
+    with pytest.raises(ValueError, match="nonce: expected a record such as"):
+        nonce_records(tokenizer, seed=0)(broken)
+    with pytest.raises(ValueError, match="alternatives: expected at least 1, got 0"):
+        nonce_records(tokenizer, seed=0, alternatives=0)

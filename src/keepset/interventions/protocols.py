@@ -8,7 +8,6 @@ All four are one table that says which row sees which block, so they cannot drif
     dense prefill, sparse answer  visible (B, T, N)       ``dense_prefill``: only the last row is restricted
 """
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,14 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from keepset.blocks import Span
 from keepset.interventions.masks import ModelMask, block_numbers, may_read, model_mask
+from keepset.models.attention import Attention, wrapped_attention
 from keepset.models.capabilities import sliding_windows
-
-LAYERED = "keepset_layered"
-"""The name the per-layer attention function is registered under while it is in use."""
 
 
 def dense_prefill(keep: Tensor, n_tokens: int) -> Tensor:
@@ -82,26 +78,19 @@ def answer_logits(model: PreTrainedModel, tokens: Tensor, blocks: Sequence[Span]
 def per_layer_masks(model: PreTrainedModel, masks: Sequence[Tensor]) -> Iterator[None]:
     """Inside, layer ``l`` adds ``masks[l]``, (B, 1, T, T), instead of the mask the forward was given.
 
-    transformers passes one mask to all layers of a kind. Its registry of attention functions is the
-    sanctioned way in: the function picks its layer's mask and hands on to the model's own attention.
+    transformers passes one mask to all layers of a kind; here each layer picks its own.
     """
-    before = model.config._attn_implementation
-
-    def unknown(module: nn.Module, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-        raise ValueError(f"{type(module).__name__}: expected an eager attention function in its file, found none")
 
     def attend(
-        module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
-    ) -> tuple[Tensor, Tensor | None]:
-        # "eager" is not in the registry: each model file has its own.
-        eager = getattr(sys.modules[type(module).__module__], "eager_attention_forward", unknown)
-        inner: Callable[..., tuple[Tensor, Tensor | None]] = ALL_ATTENTION_FUNCTIONS.get_interface(before, eager)
+        inner: Callable[..., Attention],
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        **kwargs: Any,
+    ) -> Attention:
         return inner(module, query, key, value, masks[int(module.layer_idx)], **kwargs)  # type: ignore[arg-type]
 
-    ALL_ATTENTION_FUNCTIONS[LAYERED] = attend
-    try:
-        model.set_attn_implementation(LAYERED)
+    with wrapped_attention(model, attend):
         yield
-    finally:
-        model.set_attn_implementation(before)
-        del ALL_ATTENTION_FUNCTIONS[LAYERED]

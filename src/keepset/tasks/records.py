@@ -8,6 +8,9 @@ query      What is the code for NARO? <|im_end|> ... The code for NARO is
 answer     7154          candidates 7154, 4821, 9026, 1183          family {{2}}; block 0 is obsolete
 """
 
+import re
+import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +23,7 @@ from keepset.tasks.sheet import distinct_keys
 from keepset.tasks.vocabulary import Vocabulary
 
 SYLLABLES = tuple(a + b for a in "BDFGHJKLMNPRSTVWZ" for b in "AEIOU")
+RECORD = re.compile(r"(The code for )[A-Z]+( is(?: now)? )[0-9]+")
 CODES = range(1000, 10_000)
 """All of one length, so that no candidate is the beginning of another."""
 
@@ -56,6 +60,53 @@ def sample_records(
     """
     _check(tokenizer, n_records, stale, n, n_candidates)
     return [_sample(tokenizer, np.random.default_rng((seed, i)), n_records, stale, n_candidates) for i in range(n)]
+
+
+def nonce_records(
+    tokenizer: PreTrainedTokenizerBase, seed: int, alternatives: int = 3
+) -> Callable[[Example], list[list[list[int]]]]:
+    """What to overwrite records with: other records of equal token length, new names and codes.
+
+    Gives, per example, ``alternatives`` lists of one token sequence per block; their effects are averaged, so
+    that no single nonce decides. Names and codes of the context are never reused.
+    """
+    if alternatives < 1:
+        raise ValueError(f"alternatives: expected at least 1, got {alternatives}")
+
+    def replacements(example: Example) -> list[list[list[int]]]:
+        rng = np.random.default_rng((seed, zlib.crc32(example.tokens.numpy().tobytes())))
+        whole = str(tokenizer.decode(example.tokens))
+        sentences = [str(tokenizer.decode(example.tokens[span.start : span.stop])) for span in example.blocks]
+        return [
+            [
+                _nonce(tokenizer, rng, sentence, span.stop - span.start, whole)
+                for sentence, span in zip(sentences, example.blocks, strict=True)
+            ]
+            for _ in range(alternatives)
+        ]
+
+    return replacements
+
+
+NONCE_DRAWS = 200
+"""Draws before giving up on a nonce of the right token length."""
+
+
+def _nonce(
+    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, sentence: str, length: int, whole: str
+) -> list[int]:
+    """The tokens of ``sentence`` with a name and a code that ``whole`` does not hold."""
+    if not RECORD.search(sentence):
+        raise ValueError(f"nonce: expected a record such as 'The code for NARO is 4821.', got {sentence!r}")
+    for _ in range(NONCE_DRAWS):
+        name, code = _name(int(rng.integers(NAMES.keys))), str(rng.choice(CODES))
+        if name in whole or code in whole:
+            continue
+        written = RECORD.sub(lambda found: f"{found[1]}{name}{found[2]}{code}", sentence)  # noqa: B023
+        tokens: list[int] = tokenizer(written, add_special_tokens=False)["input_ids"]
+        if len(tokens) == length:
+            return tokens
+    raise ValueError(f"nonce: found no other record of {length} tokens for {sentence!r} in {NONCE_DRAWS} draws")
 
 
 def _sample(
