@@ -2,11 +2,14 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from keepset.experiments.job import Jobs
 
 COMMANDS = ("quickstart", "models", "teacher", "bench", "reproduce", "report")
 """The order of the work, which is the order of ``--help``."""
@@ -135,10 +138,30 @@ def bench_engine(
 ) -> None:
     """Labelling by every mode of the engine, and by Captum and ContextCite: seconds, tokens, agreement."""
     from keepset.experiments import engine_bench
+
+    _run_jobs(
+        {name: job for name, job in engine_bench.jobs(scale).items() if only is None or only in name}, results, scale
+    )
+
+
+@bench_app.command("memory")
+def bench_memory(
+    scale: Annotated[str, typer.Option(help="Where the result goes: small or paper.")] = "small",
+    results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
+) -> None:
+    """Peak memory of every effect on 4,096 tokens of SmolLM2-135M in 32 blocks."""
+    from keepset.experiments import memory_bench
+
+    _run_jobs(memory_bench.jobs(scale), results, scale)
+
+
+def _run_jobs(jobs: "Jobs", results: Path, scale: str) -> None:
+    """Runs what is missing and says how long each took."""
     from keepset.experiments.job import finished, run_missing
 
-    jobs = {name: job for name, job in engine_bench.jobs(scale).items() if only is None or only in name}
-    out_console.print(f"{len(finished(jobs, results, scale))} of {len(jobs)} results are there; running the rest")
+    done = finished(jobs, results, scale)
+    minutes = sum(result.seconds for result in done.values()) / 60
+    out_console.print(f"{len(done)} of {len(jobs)} results are there ({minutes:.1f} minutes); running the rest")
     for name, result in run_missing(jobs, results, scale):
         out_console.print(f"  {name}: {result.seconds / 60:.1f} minutes")
 
@@ -154,19 +177,20 @@ def reproduce(
 ) -> None:
     """Run the experiments whose results are missing; finished ones stay."""
     from keepset.experiments.catalogue import EXPERIMENTS, find_experiment
-    from keepset.experiments.job import finished, run_missing
+    from keepset.experiments.job import finished
     from keepset.models.presets import find_preset
 
     find_preset(scale)
     found = {name: find_experiment(name) for name in names or EXPERIMENTS}
     for name, make_jobs in found.items():
         jobs = make_jobs(scale)
-        done = finished(jobs, results, scale)
-        minutes = sum(result.seconds for result in done.values()) / 60
-        out_console.print(f"{name}: {len(done)} of {len(jobs)} results, {minutes:.1f} minutes")
-        if not list_only:
-            for job, result in run_missing(jobs, results, scale):
-                out_console.print(f"  {job}: {result.seconds / 60:.1f} minutes")
+        if list_only:
+            done = finished(jobs, results, scale)
+            minutes = sum(result.seconds for result in done.values()) / 60
+            out_console.print(f"{name}: {len(done)} of {len(jobs)} results, {minutes:.1f} minutes")
+        else:
+            out_console.print(name)
+            _run_jobs(jobs, results, scale)
 
 
 @app.command()
