@@ -17,8 +17,6 @@ from keepset.results import Metric, RunResult, current_commit, package_versions
 
 EXPERIMENT = "optimizers"
 THRESHOLD = 0.95
-LONGER = 1.5
-"""How many times the recipe's steps the slower arms get."""
 
 
 def jobs(scale: str) -> Jobs:
@@ -32,23 +30,15 @@ def jobs(scale: str) -> Jobs:
 
 
 def arms(scale: str, seed: int) -> dict[str, TeacherConfig]:
-    """The single-hop recipe, the same without its head start, and AdamW with more steps."""
+    """The single-hop recipe, the same with AdamW, and with Muon but without its head start."""
     recipe = find_preset(scale)("single-hop", seed).model_copy(update={"compile": scale != "smoke"})
     no_head_start = recipe.architecture.model_copy(update={"offset_heads": 0, "qk_norm_start": 2.0})
     return {
         "muon": recipe,
-        "adamw-1e-3": longer(with_optimizer(recipe, "adamw", lr=1e-3)),
-        "muon-no-offset-heads": longer(recipe.model_copy(update={"architecture": no_head_start})),
-        "adamw-3e-4": longer(with_optimizer(recipe, "adamw", lr=3e-4)),
+        "adamw-1e-3": with_optimizer(recipe, "adamw", lr=1e-3),
+        "muon-no-offset-heads": recipe.model_copy(update={"architecture": no_head_start}),
+        "adamw-3e-4": with_optimizer(recipe, "adamw", lr=3e-4),
     }
-
-
-def longer(config: TeacherConfig) -> TeacherConfig:
-    """The same stages, the last one up to ``LONGER`` times the steps."""
-    steps = int(config.steps * LONGER)
-    last = config.stages[-1].model_copy(update={"until": steps})
-    optimizer = config.optimizer.model_copy(update={"decay_start": steps * 2 // 3})
-    return config.model_copy(update={"stages": (*config.stages[:-1], last), "optimizer": optimizer})
 
 
 def time_to_solve(label: str, config: TeacherConfig, out: Path) -> RunResult:
