@@ -14,8 +14,10 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 
 def commands(text: str) -> list[list[str]]:
-    """Every keepset command on a line of its own or between backticks."""
-    found = re.findall(r"(?:^|`)keepset ([a-z][^`\n#]*)", text, flags=re.MULTILINE)
+    """Every keepset command on a line of its own in a code block, or between backticks."""
+    fenced = "\n".join(re.findall(r"^```[a-z]*\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL))
+    found = re.findall(r"^keepset ([a-z][^#\n]*)", fenced, flags=re.MULTILINE)
+    found += re.findall(r"`keepset ([a-z][^`\n]*)`", text)
     return [line.split() for line in found]
 
 
