@@ -1,5 +1,6 @@
 """A GGUF file as small as one can be: a Llama of two layers with a byte-level tokenizer."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -57,3 +58,9 @@ def tiny_gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
     write_tiny_gguf(path)
     return path
+
+
+@pytest.fixture(scope="session")
+def gguf_writer() -> Callable[..., None]:
+    """Writes a tiny GGUF with other settings."""
+    return write_tiny_gguf

@@ -1,10 +1,10 @@
 """Every way into load_model, and every way it can go wrong."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from conftest import write_tiny_gguf
 from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
@@ -68,9 +68,9 @@ def test_the_default_dtype_is_used(folder: Path) -> None:
     assert load_model(folder)[0].dtype == (torch.bfloat16 if has_fast_bfloat16() else torch.float32)
 
 
-def test_the_first_token_follows_the_header(tmp_path: Path) -> None:
+def test_the_first_token_follows_the_header(tmp_path: Path, gguf_writer: Callable[..., None]) -> None:
     path = tmp_path / "bos.gguf"
-    write_tiny_gguf(path, add_bos=True)
+    gguf_writer(path, add_bos=True)
     _, tokenizer = load_gguf(path, torch.float32)
     assert tokenizer("a")["input_ids"][0] == tokenizer.bos_token_id == 1
     tokenizer.save_pretrained(tmp_path / "saved")
@@ -132,9 +132,9 @@ def test_a_gguf_cut_short(tiny_gguf: Path, tmp_path: Path, share: float) -> None
         load_model(cut)
 
 
-def test_a_gguf_without_weights(tmp_path: Path) -> None:
+def test_a_gguf_without_weights(tmp_path: Path, gguf_writer: Callable[..., None]) -> None:
     path = tmp_path / "empty.gguf"
-    write_tiny_gguf(path, tensors=False)
+    gguf_writer(path, tensors=False)
     with pytest.raises(ValueError, match=r"empty\.gguf: the weights are incomplete: missing_keys .* more$"):
         load_model(path)
 
