@@ -3,20 +3,48 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from keepset.cli import main
 from keepset.models.config import Stage
 from keepset.models.presets import smoke
 from keepset.models.training import train_teacher
 
 
-def keepset(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "keepset", *arguments], cwd=cwd, capture_output=True, text=True, timeout=300
-    )
+@dataclass
+class Run:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def keepset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Run]:
+    """Runs a command in ``tmp_path`` as the installed script does."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> Run:
+        monkeypatch.setattr(sys, "argv", ["keepset", *arguments])
+        with pytest.raises(SystemExit) as exit_info:
+            main()
+        printed = capsys.readouterr()
+        return Run(int(exit_info.value.code or 0), printed.out, printed.err)
+
+    return run
+
+
+Keepset = Callable[..., Run]
+
+
+def test_the_module_is_the_command() -> None:
+    run = subprocess.run([sys.executable, "-m", "keepset", "--help"], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0
+    assert "quickstart" in run.stdout
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +56,7 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_evaluate_prints_a_table_and_writes_a_result(teacher: Path, tmp_path: Path) -> None:
+def test_evaluate_prints_a_table_and_writes_a_result(keepset: Keepset, teacher: Path, tmp_path: Path) -> None:
     out = tmp_path / "result.json"
     run = keepset(
         "teacher",
@@ -62,35 +90,35 @@ def test_evaluate_prints_a_table_and_writes_a_result(teacher: Path, tmp_path: Pa
         (["models", "fetch", "gpt-5"], "no bundled model is called 'gpt-5'; expected one of"),
     ],
 )
-def test_bad_input_is_one_clear_line(arguments: list[str], text: str, tmp_path: Path) -> None:
-    run = keepset(*arguments, cwd=tmp_path)
+def test_bad_input_is_one_clear_line(keepset: Keepset, arguments: list[str], text: str, tmp_path: Path) -> None:
+    run = keepset(*arguments)
     assert run.returncode == 1
     assert text in run.stderr
     assert "Traceback" not in run.stderr
     assert not list(tmp_path.iterdir()), "nothing is written"
 
 
-def test_an_unknown_condition_names_the_known_ones(teacher: Path, tmp_path: Path) -> None:
-    run = keepset("teacher", "evaluate", str(teacher), "--condition", "uniqe", cwd=tmp_path)
+def test_an_unknown_condition_names_the_known_ones(keepset: Keepset, teacher: Path) -> None:
+    run = keepset("teacher", "evaluate", str(teacher), "--condition", "uniqe")
     assert run.returncode == 1
     assert "unknown task or condition 'uniqe'; expected one of unique, latest_write" in run.stderr
 
 
-def test_a_newer_result_stops_the_report_and_keeps_the_old_tables(tmp_path: Path) -> None:
+def test_a_newer_result_stops_the_report_and_keeps_the_old_tables(keepset: Keepset, tmp_path: Path) -> None:
     folder = tmp_path / "results" / "small" / "teachers"
     folder.mkdir(parents=True)
     (folder / "new.json").write_text('{"schema_version": 99}')
     out = tmp_path / "docs"
     out.mkdir()
     (out / "tab-app-teachers.md").write_text("old")
-    run = keepset("report", "--out", "docs", cwd=tmp_path)
+    run = keepset("report", "--out", "docs")
     assert run.returncode == 1
     assert "expected results schema 1 or older, got 99" in run.stderr
     assert (out / "tab-app-teachers.md").read_text() == "old"
 
 
-def test_models_list_names_what_can_be_fetched(tmp_path: Path) -> None:
-    run = keepset("models", "list", cwd=tmp_path)
+def test_models_list_names_what_can_be_fetched(keepset: Keepset) -> None:
+    run = keepset("models", "list")
     assert run.returncode == 0
     assert "smollm2-135m-instruct" in run.stdout
 
