@@ -68,7 +68,6 @@ def test_evaluate_prints_a_table_and_writes_a_result(keepset: Keepset, teacher: 
         "unique",
         "--out",
         str(out),
-        cwd=tmp_path,
     )
     assert run.returncode == 0, run.stderr
     assert "95 % interval" in run.stdout
