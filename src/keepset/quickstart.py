@@ -25,6 +25,7 @@ SHOWN = ("unique", "latest_write", "duplicate")
 
 def run_quickstart(out: Path, console: Console) -> None:
     """Trains a smoke teacher in ``out`` from nothing, prints its accuracy, and draws one example per task."""
+    torch.set_num_threads(1)  # matrices this small are slower on several threads, much slower on a busy machine
     folder = out / "teacher"
     config = smoke("single-hop", seed=0)
     if folder.exists() and not (folder / "teacher.json").exists() and not (folder / "checkpoints").exists():

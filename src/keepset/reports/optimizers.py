@@ -26,5 +26,5 @@ def optimizers_table(results: list[RunResult]) -> Table:
         ),
         columns=("Optimizer", "seed", "steps run", *columns),
         rows=tuple(rows),
-        notes=("Minutes are of one thread on a shared machine; compare them within the table only.",),
+        notes=("Minutes are of one thread while other work shared the machine: compare the steps.",),
     )
