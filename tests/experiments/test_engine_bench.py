@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from keepset.experiments import engine_bench, peers
-from keepset.experiments.engine_bench import Setting, Spent, Tally
+from keepset.experiments.engine_bench import Setting
 from keepset.experiments.job import run_missing
+from keepset.experiments.tally import MODES, Spent, Tally, ratio
 from keepset.reports.engine import engine_table, peers_table
 from keepset.results import RunResult, load_result
 from keepset.tasks.records import sample_records
@@ -67,7 +68,7 @@ def test_tokens_are_those_of_the_theory(written: list[RunResult]) -> None:
 
 def test_ratios_have_a_spread(written: list[RunResult]) -> None:
     for result in written:
-        for mode in engine_bench.MODES:
+        for mode in MODES:
             for what in ("seconds", "tokens"):
                 name = f"reference_over_{mode}_{what}"
                 low, middle, high = (result.metric(name + end).value for end in ("_q25", "", "_q75"))
@@ -96,12 +97,12 @@ def test_ratios_are_taken_unit_by_unit() -> None:
         tally.spent["reference"][unit] = Spent(slow, slow, 100)
         tally.spent["exact"][unit] = Spent(quick, quick, 20)
     tally.spent["captum"][2] = Spent(4.0, 4.0, 60)
-    found = {metric.name: metric for metric in engine_bench.ratio(tally, "reference", "exact")}
+    found = {metric.name: metric for metric in ratio(tally, "reference", "exact")}
     assert found["reference_over_exact_seconds"].value == 4.0
     assert found["reference_over_exact_seconds_q25"].value == 3.5
     assert found["reference_over_exact_seconds_q75"].value == 7.0
     assert found["reference_over_exact_tokens"].value == 5.0
-    found = {metric.name: metric for metric in engine_bench.ratio(tally, "captum", "exact")}
+    found = {metric.name: metric for metric in ratio(tally, "captum", "exact")}
     assert (found["captum_over_exact_seconds"].value, found["captum_over_exact_seconds"].n) == (2.0, 1)
 
 
