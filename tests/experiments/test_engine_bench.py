@@ -120,7 +120,7 @@ def test_threads_are_given_back() -> None:
 
 def test_jobs_are_one_file_per_setting() -> None:
     assert list(engine_bench.jobs("small")) == [
-        *(f"bench/engine-teacher-{n}" for n in (16, 32, 64)),
+        *(f"bench/engine-teacher-{n}" for n in (16, 32, 64, 128)),
         *(f"bench/engine-records-{n}" for n in (16, 32, 64, 128)),
     ]
 
@@ -165,6 +165,7 @@ def test_the_peers_table_compares_on_the_units_all_explained() -> None:
     assert result.metric("captum_seconds").n == result.metric("contextcite_found").n == 1
     table = peers_table([result])
     assert [row[1] for row in table.rows] == [
+        "keepset grouped, leave-one-out only",
         "keepset exact",
         "keepset grouped",
         "keepset certified",

@@ -138,7 +138,7 @@ class NeedsOne(GoldToken):
 
 
 @pytest.mark.parametrize("executor", [Reference, Fast])
-def test_certified_effects_fall_back_to_exact(
+def test_certified_effects_fall_back_to_groups(
     model: PreTrainedModel, examples: list[Example], executor: type[Executor]
 ) -> None:
     effects = Effects(examples, executor(model), NeedsOne(), mode="certified")
@@ -147,8 +147,9 @@ def test_certified_effects_fall_back_to_exact(
     assert effects.drop[1].tolist() == [0, 3, 0, 0, 0]
     assert effects.sufficient[1].tolist() == [False, True, False, False, False]
     assert effects.sufficient[0].tolist() == [True, True, True, False, False]
-    # Certified: only the set was measured. Fallen back: everything.
+    # Certified: only the set was measured. Fallen back: singly only what a group did not clear, each alone.
     assert effects.hidden.measured.sum(1).tolist() == [3, 1, 3, 1, 3, 1]
+    assert effects.alone.measured.sum(1).tolist() == [3, 1, 3, 1, 3, 1]
     assert effects.audit.missed == 0
 
 

@@ -6,7 +6,8 @@ one example of records, or one batch of a teacher. What each side computes of a 
     reference   the paper's numbers literally: the clean context, every block hidden, every block alone (2N + 1 rows)
     exact       the same numbers through the fast executor
     grouped     clean and every block alone; blocks hidden in groups, singly only where a group moves the answer
-    certified   one set proved sufficient, necessary and stable among decoys; ``exact`` where there is no proof
+    certified   one set proved sufficient, necessary and stable among decoys; ``grouped`` where there is no proof
+    attribution ``grouped`` without the blocks alone: only what the other tools answer
     captum      the answer's log-probability without each record's text (N + 1 rows)
     contextcite the answer's log-odds on 64 random halves of the records, and a sparse fit
     clean       one forward of the whole context: the limit
@@ -36,7 +37,7 @@ from keepset import seeds
 from keepset.blocks import Example
 from keepset.experiments import peers
 from keepset.experiments.job import Jobs
-from keepset.experiments.tally import MODES, TOLERANCE, Ask, Spent, Tally, compare, metrics, tops
+from keepset.experiments.tally import ATTRIBUTION, MODES, TOLERANCE, Ask, Spent, Tally, compare, metrics, tops
 from keepset.experiments.teachers import teacher_folder
 from keepset.interventions import Effects, Fast, ForcedChoice, GoldToken, Mode, Probe, Reference, Score, Scorer
 from keepset.models.loading import load_model
@@ -95,12 +96,24 @@ def settings(scale: str) -> tuple[Setting, ...]:
         Setting(subject="teacher", model=folder, n_blocks=trained * length, units=12, budget=60, batch=16)
         for length in (1, 2, 4)
     ]
+    long = Setting(
+        subject="teacher",
+        model=folder,
+        n_blocks=trained * 8,
+        units=8,
+        budget=400,
+        batch=4,
+        reference_rows=128,
+    )
     return (
         *teacher,
+        long,
         Setting(subject="records", model=PRETRAINED, n_blocks=16, units=8, budget=250, peer_units=8),
-        Setting(subject="records", model=PRETRAINED, n_blocks=32, units=4, budget=250, peer_units=4),
-        Setting(subject="records", model=PRETRAINED, n_blocks=64, units=3, reference_rows=36, peer_units=1),
-        Setting(subject="records", model=PRETRAINED, n_blocks=128, units=3, reference_rows=18),
+        Setting(subject="records", model=PRETRAINED, n_blocks=32, units=4, budget=350, peer_units=4),
+        Setting(subject="records", model=PRETRAINED, n_blocks=64, units=2, budget=900, reference_rows=36, peer_units=1),
+        Setting(
+            subject="records", model=PRETRAINED, n_blocks=128, units=2, budget=3_000, reference_rows=18, peer_units=1
+        ),
     )
 
 
@@ -221,6 +234,7 @@ def measure_unit(
         rows = random.Random(seeds.INTERVENTION.seed(0, unit)).sample(asks, setting.reference_rows)
     # Made before the clock starts: an executor tries the model on a few tokens first.
     effects = {mode: Effects(examples, Fast(subject.model), subject.scorer, mode=mode) for mode in MODES}
+    attribution = Effects(examples, Fast(subject.model), subject.scorer, mode="grouped")
     paper = Probe(examples, Reference(subject.model), subject.scorer)
     limit = Probe(examples, Fast(subject.model), subject.scorer)
     reference: list[Score] = []
@@ -230,6 +244,10 @@ def measure_unit(
 
     def run_reference() -> None:
         reference.extend(paper.score(rows))
+
+    def run_attribution() -> None:
+        for example, drops in zip(examples, attribution.drop.tolist(), strict=True):
+            tally.found[ATTRIBUTION].append(tops(drops, example))
 
     def run_peer(side: str) -> None:
         for example in examples:
@@ -241,6 +259,7 @@ def measure_unit(
 
     sides: dict[str, Callable[[], None]] = {"reference": run_reference}
     sides |= {mode: partial(run_mode, mode) for mode in MODES}
+    sides |= {ATTRIBUTION: run_attribution}
     sides |= {side: partial(run_peer, side) for side in others}
     sides |= {"clean": run_clean}
     for side in rotated(list(sides), unit):

@@ -13,6 +13,8 @@ from keepset.results import Metric
 TOLERANCE = 1e-3
 """Nats by which two executors may differ."""
 MODES: tuple[Mode, ...] = ("exact", "grouped", "certified")
+ATTRIBUTION = "attribution"
+"""Only what the other tools answer: what the answer loses without each block, hidden in groups."""
 PEERS = ("captum", "contextcite")
 
 Ask = tuple[int, KeepSet]
@@ -91,9 +93,10 @@ def metrics(tally: Tally) -> Iterator[Metric]:
         yield Metric(name=f"{side}_tokens", value=median(s.tokens for s in spent.values()), n=n)
     for mode in MODES:
         yield from ratio(tally, "reference", mode)
-        for peer in PEERS:
-            if peer in tally.spent:
-                yield from ratio(tally, peer, mode)
+    for peer in PEERS:
+        if peer in tally.spent:
+            for side in (*MODES, ATTRIBUTION):
+                yield from ratio(tally, peer, side)
     yield proportion("same_labels", sum(tally.same_labels), len(tally.same_labels))
     yield Metric(name="largest_gap", value=tally.gap, n=tally.rows_compared)
     n = len(tally.annotated)

@@ -8,7 +8,7 @@ A set S is certified when, on this very example,
 If hiding more never repairs the answer, the first two say that S is the only minimal sufficient set, so no
 other block is sufficient alone and none is necessary. The decoys catch the known exception: a record that
 "suffices" alone because its value is the only one to copy. Whatever chain it belongs to, at least one of two
-complementary halves breaks that chain and offers other values. Without a certificate the caller measures exactly.
+complementary halves breaks that chain and offers other values. Without a certificate the caller measures the blocks.
 """
 
 import random

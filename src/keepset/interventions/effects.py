@@ -70,7 +70,7 @@ class Effects:
     """Effects of every block, computed when first asked for. (B, N) tensors; short examples are padded.
 
     Modes: ``exact`` runs every block. ``grouped`` runs leave-one-out in groups and opens those that move the
-    answer. ``certified`` looks for one set it can prove on the example, and runs ``exact`` where it cannot. What a
+    answer. ``certified`` looks for one set it can prove on the example, and runs ``grouped`` where it cannot. What a
     cheaper mode concludes without a forward of its own has drop 0, no flip, and ``measured`` False.
     """
 
@@ -148,8 +148,8 @@ class Effects:
         if self.mode == "exact":
             return self._leave_one_out(range(len(self.probe)))
         if self.mode == "grouped":
-            return self._group_tested()
-        table = self._leave_one_out([i for i, found in self._certificates.items() if found is None])
+            return self._group_tested(range(len(self.probe)))
+        table = self._group_tested([i for i, found in self._certificates.items() if found is None])
         for i, found in self._certificates.items():
             if found is not None:
                 table.put([(i, block) for block in found.hidden], list(found.hidden.values()))
@@ -201,9 +201,9 @@ class Effects:
             table.put(where, self.probe.score(clean + hidden)[len(clean) :])
         return table
 
-    def _group_tested(self) -> Table:
+    def _group_tested(self, numbers: Sequence[int]) -> Table:
         table = Table.empty(*self.exists.shape)
-        for group in self.probe.groups(range(len(self.probe))):
+        for group in self.probe.groups(numbers):
             with self.probe.hold(group):
                 found = self.probe.search({i: group_test(self._counts[i], self.threshold) for i in group})
             for i, test in found.items():

@@ -5,6 +5,7 @@ from keepset.results import RunResult
 
 MODES = ("exact", "grouped", "certified")
 SIDES = {
+    "attribution": "keepset grouped, leave-one-out only",
     "exact": "keepset exact",
     "grouped": "keepset grouped",
     "certified": "keepset certified",
@@ -91,7 +92,7 @@ def peers_table(results: list[RunResult]) -> Table:
                     label,
                     seconds(result.metric(f"{side}_seconds").value),
                     f"{result.metric(f'{side}_tokens').value:,.0f}",
-                    *(times(result, peer, side, "seconds") if side in MODES else "" for peer in PEERS),
+                    *(times(result, peer, side, "seconds") if side not in PEERS else "" for peer in PEERS),
                     f"{found.value:.2f} of {found.n}",
                 )
             )
@@ -105,8 +106,8 @@ def peers_table(results: list[RunResult]) -> Table:
         columns=("N", "tool", "seconds", "tokens", "Captum costs ×", "ContextCite costs ×", "found"),
         rows=tuple(rows),
         notes=(
-            "CPU seconds of one thread per example, medians; keepset's include the sufficiency of every block "
-            "(exact, grouped) or the proof (certified), which the other tools do not compute.",
+            "CPU seconds of one thread per example, medians. The first row answers what the other tools answer; "
+            "the next three also hold the sufficiency of every block (exact, grouped) or the proof (certified).",
             f"Captum takes one variant per forward. ContextCite at its fastest batch size: {sizes}.",
         ),
     )
