@@ -96,18 +96,8 @@ def settings(scale: str) -> tuple[Setting, ...]:
         Setting(subject="teacher", model=folder, n_blocks=trained * length, units=12, budget=60, batch=16)
         for length in (1, 2, 4)
     ]
-    long = Setting(
-        subject="teacher",
-        model=folder,
-        n_blocks=trained * 8,
-        units=8,
-        budget=400,
-        batch=4,
-        reference_rows=128,
-    )
     return (
         *teacher,
-        long,
         Setting(subject="records", model=PRETRAINED, n_blocks=16, units=8, budget=250, peer_units=8),
         Setting(subject="records", model=PRETRAINED, n_blocks=32, units=4, budget=350, peer_units=4),
         Setting(subject="records", model=PRETRAINED, n_blocks=64, units=2, budget=900, reference_rows=36, peer_units=1),
