@@ -47,6 +47,7 @@ CONDITIONS = {
     "duplicate_m2": Condition(Duplicate(copies=2)),
     "duplicate_m4": Condition(Duplicate(copies=4)),
     "multihop_hardened": Condition(Multihop(distractor_chains=2, shuffled=True)),
+    "multihop_chains": Condition(Multihop(distractor_chains=2)),
     "multihop_3hop": Condition(Multihop(hops=3)),
     "multihop_redundant": Condition(Multihop(redundant=True)),
 }
