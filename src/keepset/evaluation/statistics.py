@@ -1,6 +1,10 @@
-"""Intervals for what was counted."""
+"""Intervals for what was counted, and differences between two things measured on the same teachers."""
 
-from scipy.stats import norm
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from scipy.stats import norm, t
 
 from keepset.results import Metric
 
@@ -18,3 +22,35 @@ def proportion(name: str, successes: int, n: int) -> Metric:
     low = 0.0 if successes == 0 else centre - half
     high = 1.0 if successes == n else centre + half
     return Metric(name=name, value=share, n=n, low=low, high=high)
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """First minus second, measured once per teacher."""
+
+    mean: float
+    standard_error: float
+    """Of the mean, over teachers."""
+    p_value: float
+    """Two-sided paired t-test of no difference."""
+    n: int
+    """Teachers."""
+
+    def metric(self, name: str) -> Metric:
+        """The mean difference with its 95 % t interval."""
+        half = float(t.ppf(0.5 + CONFIDENCE / 2, self.n - 1)) * self.standard_error
+        return Metric(name=name, value=self.mean, n=self.n, low=self.mean - half, high=self.mean + half)
+
+
+def paired_difference(first: Sequence[float], second: Sequence[float]) -> PairedDifference:
+    """Compares two arms on the same teachers, given in the same order."""
+    if len(first) != len(second) or len(first) < 2:
+        raise ValueError(
+            f"paired difference: expected as many values in both arms, at least 2, got {len(first)} and {len(second)}"
+        )
+    n = len(first)
+    differences = [a - b for a, b in zip(first, second, strict=True)]
+    mean, error = fmean(differences), stdev(differences) / n**0.5
+    if error == 0:  # all teachers agree exactly: t is 0 / 0 or infinite
+        return PairedDifference(mean, 0.0, float(mean == 0), n)
+    return PairedDifference(mean, error, float(2 * t.sf(abs(mean) / error, n - 1)), n)

@@ -1,0 +1,82 @@
+"""The chain router: blocks that keep the order of their tokens, and look at each other."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from keepset.routers.router import ASKED_TOKENS, CODERS, WIDTH, Router, bag, relative_positions
+from keepset.tasks.vocabulary import Vocabulary
+
+LAYERS = 2
+HEADS = 4
+HIDDEN = 128
+"""Width of a layer's MLP: 111K parameters at the paper's vocabulary and block width of 8."""
+
+
+class Layer(nn.Module):
+    """A pre-norm transformer layer. Written out because ``nn.MultiheadAttention`` has no batched form over seeds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(WIDTH)
+        self.queries_keys_values = nn.Linear(WIDTH, 3 * WIDTH)
+        self.output = nn.Linear(WIDTH, WIDTH)
+        self.mlp_norm = nn.LayerNorm(WIDTH)
+        self.up = nn.Linear(WIDTH, HIDDEN)
+        self.down = nn.Linear(HIDDEN, WIDTH)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, N + 1, D) -> (B, N + 1, D)"""
+        x = x + self.output(self.attend(self.queries_keys_values(self.attention_norm(x))))
+        x = x + self.down(torch.relu(self.up(self.mlp_norm(x))))
+        return x
+
+    def attend(self, x: Tensor) -> Tensor:
+        """(B, N + 1, 3D) -> (B, N + 1, D)"""
+        query, key, value = x.unflatten(-1, (3, HEADS, WIDTH // HEADS)).permute(2, 0, 3, 1, 4)  # (B, H, N + 1, D / H)
+        weights = (query @ key.transpose(-1, -2) * (WIDTH // HEADS) ** -0.5).softmax(-1)
+        read: Tensor = weights @ value
+        return read.transpose(1, 2).flatten(2)
+
+
+class ChainRouter(Router, coders=CODERS, library_name="keepset"):
+    """summary = sum over offsets o of P_o e_o; two layers over all summaries and the query's; a scorer per block.
+
+    A token's projection depends on where it stands, so the key a record carries and the key it points to stay
+    apart. The query uses the same projections: QUERY f m and WRITE f m hold their key at the same offsets.
+    """
+
+    kind = "chain"
+
+    def __init__(self, vocabulary: Vocabulary, block_width: int) -> None:
+        super().__init__(vocabulary, block_width)
+        self.table = nn.Embedding(vocabulary.size, WIDTH)
+        self.offsets = nn.Parameter(torch.randn(block_width, WIDTH, WIDTH) * (block_width * WIDTH) ** -0.5)
+        self.position = nn.Parameter(torch.randn(1, WIDTH))
+        self.is_query = nn.Parameter(torch.randn(1, WIDTH))
+        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.norm = nn.LayerNorm(WIDTH)
+        self.hidden = nn.Linear(WIDTH, WIDTH)
+        self.score = nn.Linear(WIDTH, 1)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(B, T) -> (B, N)"""
+        x = self.summaries(tokens)
+        for layer in self.layers:
+            x = layer(x)
+        scores: Tensor = self.score(torch.relu(self.hidden(self.norm(x[:, :-1]))))
+        return scores.squeeze(-1)
+
+    def summaries(self, tokens: Tensor) -> Tensor:
+        """(B, N + 1, D) every block, then the query."""
+        blocks, query = self.split(tokens)
+        size = self.vocabulary.size
+        place = size * torch.arange(self.block_width, device=tokens.device)  # every offset has a table of its own
+        columns = self.block_width * size
+        position = relative_positions(blocks.shape[1], tokens.device).expand(len(tokens), -1, -1)
+        # Two more columns: the relative position of a block, and 1 for the query.
+        of_blocks = torch.cat([bag(blocks + place, columns), pad(position, (0, 1))], dim=-1)
+        of_query = pad(pad(bag(query + place[:ASKED_TOKENS], columns), (0, 1)), (0, 1), value=1.0)
+        features = torch.cat([of_blocks, of_query.unsqueeze(1)], dim=1)  # (B, N + 1, WV + 2)
+        tables = (self.table.weight @ self.offsets).flatten(0, 1)  # (WV, D)
+        return features @ torch.cat([tables, self.position, self.is_query])

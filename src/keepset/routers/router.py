@@ -1,0 +1,179 @@
+"""What every router shares: what it reads, how it is saved, and what it refuses to load.
+
+A router reads the context and the query, never the answer and never the model:
+
+    block 0        ...  block N-1        query
+    WRITE f m v ·  ...  WRITE f m v ·    QUERY f m        -> (B, N) scores, higher is kept first
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from huggingface_hub import PyTorchModelHubMixin
+from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from keepset.blocks import ExampleBatch
+from keepset.files import replacing_folder, sha256, write_json
+from keepset.tasks.sheet import QUERY_TOKENS
+from keepset.tasks.vocabulary import Vocabulary
+
+WIDTH = 64
+"""Width of a router's own token table (paper, appendix C)."""
+ASKED_TOKENS = QUERY_TOKENS - 1
+"""QUERY family member: the query without the position that is supervised."""
+SCORED_AT_ONCE = 4_096
+"""Blocks scored in one forward outside training; bounds the memory of long contexts."""
+
+WEIGHTS = "model.safetensors"
+CONFIG = "config.json"
+OWN_FILES = {WEIGHTS, CONFIG, "README.md"}
+
+CODERS = {Vocabulary: (Vocabulary.model_dump, Vocabulary.model_validate)}
+"""How the hub mixin writes a vocabulary into ``config.json`` and reads it back."""
+
+
+class SavedRouter(BaseModel):
+    """``config.json`` beside the weights."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    router: str
+    """Name of the architecture, as in ``ROUTERS``."""
+    vocabulary: Vocabulary
+    """The token ids the router was trained on."""
+    block_width: int
+    """Tokens of a block."""
+    weights_sha256: str
+    """Hash of ``model.safetensors``: a flipped bit must not become a slightly different router."""
+
+
+class Router(nn.Module, PyTorchModelHubMixin):
+    """A small network that scores blocks. Subclasses implement ``forward(tokens) -> (B, N)``."""
+
+    kind: str
+
+    def __init__(self, vocabulary: Vocabulary, block_width: int) -> None:
+        super().__init__()
+        if block_width < ASKED_TOKENS:
+            raise ValueError(
+                f"block_width: expected at least {ASKED_TOKENS} (the tokens of a query), got {block_width}"
+            )
+        self.vocabulary = vocabulary
+        self.block_width = block_width
+
+    def split(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T) context and query -> (B, N, W) blocks and (B, 3) query. An answer token does not fit in."""
+        n_blocks, rest = divmod(tokens.shape[1] - ASKED_TOKENS, self.block_width)
+        if n_blocks < 1 or rest:
+            raise ValueError(
+                f"tokens: expected blocks of {self.block_width} and a query of {ASKED_TOKENS} without its answer, "
+                f"got {tokens.shape[1]} tokens; cut them with router_input and use a router of the same block width"
+            )
+        context = n_blocks * self.block_width
+        return tokens[:, :context].unflatten(1, (n_blocks, self.block_width)), tokens[:, context:]
+
+    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> str | None:
+        """Weights and config, complete or not at all. Replaces an earlier router, and nothing else."""
+        folder = Path(save_directory)
+        foreign = sorted({path.name for path in folder.glob("*")} - OWN_FILES)
+        if foreign:
+            raise ValueError(
+                f"{folder}: expected a new folder or one that holds only a router, got {', '.join(foreign[:3])}; "
+                "saving replaces the folder: choose another one"
+            )
+        with replacing_folder(folder) as temporary:
+            address: str | None = super().save_pretrained(temporary, **kwargs)
+        return address
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        super()._save_pretrained(save_directory)
+        saved = SavedRouter(
+            router=self.kind,
+            vocabulary=self.vocabulary,
+            block_width=self.block_width,
+            weights_sha256=sha256(save_directory / WEIGHTS),
+        )
+        write_json(save_directory / CONFIG, saved.model_dump(mode="json"))
+
+
+def router_input(batch: ExampleBatch) -> Tensor:
+    """(B, T) all a router may read: context and first query, cut before the answer."""
+    return batch.first_query()
+
+
+@torch.no_grad()
+def score_blocks(router: Router, batch: ExampleBatch) -> Tensor:
+    """(B, N) scores of every block of every example."""
+    tokens = router_input(batch)
+    widths = sorted({len(span) for span in batch.blocks})
+    if widths != [router.block_width]:
+        raise ValueError(
+            f"blocks: expected {router.block_width} tokens each (the router's block width), got {widths}; "
+            "use a router that was trained on this block width"
+        )
+    low, high, size = int(tokens.min()), int(tokens.max()), router.vocabulary.size
+    if low < 0 or high >= size:
+        raise ValueError(
+            f"tokens: expected ids in [0, {size}) (the router's vocabulary), got {low} to {high}; "
+            "use a router that was trained on this vocabulary"
+        )
+    device = next(router.parameters()).device
+    chunk = max(1, SCORED_AT_ONCE // len(batch.blocks))
+    return torch.cat([router(part.to(device)).cpu() for part in tokens.split(chunk)])
+
+
+def load_saved(folder: Path, routers: dict[str, type[Router]], vocabulary: Vocabulary, block_width: int) -> Router:
+    """The router saved in ``folder``, which must fit the vocabulary and the block width it is wanted for."""
+    saved = read_config(folder)
+    if saved.router not in routers:
+        raise ValueError(f"{folder}: expected a router of kind {' or '.join(routers)}, got {saved.router!r}")
+    found = sha256(folder / WEIGHTS) if (folder / WEIGHTS).is_file() else "no file"
+    if found != saved.weights_sha256:
+        raise ValueError(
+            f"{folder} is damaged: expected {WEIGHTS} with sha256 {saved.weights_sha256[:12]}, got {found[:12]}; "
+            "train the router again"
+        )
+    if saved.vocabulary != vocabulary:
+        raise ValueError(
+            f"{folder}: expected a router of the vocabulary {vocabulary!r}, got one of {saved.vocabulary!r}; "
+            "train a router on this vocabulary"
+        )
+    if saved.block_width != block_width:
+        raise ValueError(
+            f"{folder}: expected a router of block width {block_width}, got one of {saved.block_width}; "
+            "train a router on this block width"
+        )
+    try:
+        return routers[saved.router].from_pretrained(folder, local_files_only=True)
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise ValueError(f"{folder}: the weights cannot be read ({error}); train the router again") from error
+
+
+def read_config(folder: Path) -> SavedRouter:
+    """What ``folder`` says about its router."""
+    path = folder / CONFIG
+    if not path.is_file():
+        raise ValueError(f"{folder}: expected a saved router ({CONFIG} and {WEIGHTS}), got no {CONFIG}")
+    try:
+        return SavedRouter.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except (json.JSONDecodeError, UnicodeDecodeError, ValidationError) as error:
+        raise ValueError(f"{path}: expected the config of a saved router, got something else: {error}") from error
+
+
+def bag(indices: Tensor, size: int) -> Tensor:
+    """(..., W) indices -> (..., size) how often each occurs.
+
+    A sum of table rows is this bag times the table. The bag has no gradient and no seed: routers that train
+    side by side share it, and one matrix product replaces a gather and its slow scatter on the way back.
+    """
+    counts = torch.zeros(*indices.shape[:-1], size, device=indices.device)
+    return counts.scatter_add_(-1, indices, torch.ones(indices.shape, device=indices.device))
+
+
+def relative_positions(n_blocks: int, device: torch.device) -> Tensor:
+    """(N, 1) block i stands at (i + 1) / N: the same range at every length, so longer contexts stay in it."""
+    return torch.arange(1, n_blocks + 1, device=device).div(n_blocks).unsqueeze(-1)

@@ -1,0 +1,52 @@
+"""Where routers read their examples: a stream gives the batch of a step, with one target per arm.
+
+Every step has its own seed or its own rows, so two arms (and two runs) of one stream see the same examples.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from keepset import seeds
+from keepset.blocks import ExampleBatch
+from keepset.tasks.mixture import DRAWS_PER_STEP, sample_mixture
+from keepset.tasks.vocabulary import Vocabulary
+
+Stream = Callable[[int], tuple[Tensor, dict[str, Tensor]]]
+"""Step -> (B, T) tokens as cut by ``router_input``, and arm -> target, (B, N) or (B, S, N)."""
+
+
+def example_batch(
+    mixture: dict[str, float], step: int, run: int, batch: int, n_blocks: int, width: int, vocabulary: Vocabulary
+) -> ExampleBatch:
+    """The fresh examples of step ``step``, from the seeds set aside for routers."""
+    first_seed = seeds.ROUTER_STREAM.seed(run, step * DRAWS_PER_STEP)
+    return sample_mixture(mixture, first_seed, batch, n_blocks, width, vocabulary, n_queries=1)
+
+
+def table_stream(tokens: Tensor, targets: dict[str, Tensor], batch: int, run: int) -> Stream:
+    """Batches of M labelled examples, in a new order every time all have been read.
+
+    ``tokens`` (M, T) and ``targets`` (M, ...) may be of small integer types; a step converts only its own rows.
+    """
+    count = len(tokens)
+    lengths = {name: len(target) for name, target in targets.items()}
+    if any(length != count for length in lengths.values()):
+        raise ValueError(f"targets: expected one per example ({count} examples), got {lengths}")
+    steps_per_epoch = count // batch
+    if batch < 1 or steps_per_epoch < 1:
+        raise ValueError(f"batch: expected 1 to {count} (the examples of the table), got {batch}")
+
+    @lru_cache(maxsize=1)
+    def order(epoch: int) -> Tensor:
+        generator = torch.Generator().manual_seed(seeds.ROUTER_STREAM.seed(run, epoch))
+        return torch.randperm(count, generator=generator)
+
+    def stream(step: int) -> tuple[Tensor, dict[str, Tensor]]:
+        epoch, place = divmod(step, steps_per_epoch)
+        rows = order(epoch)[place * batch : (place + 1) * batch]
+        return tokens[rows].long(), {name: target[rows] for name, target in targets.items()}
+
+    return stream
