@@ -12,6 +12,7 @@ import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from transformers import PreTrainedTokenizerBase
 from keepset.blocks import Example, KeepSet, Span
 from keepset.tasks.groups import sample_groups
 from keepset.tasks.sheet import distinct_keys
+from keepset.tasks.text import chat_prompt, check_tokenizer, continuation, tokenise
 from keepset.tasks.vocabulary import Vocabulary
 
 SYLLABLES = tuple(a + b for a in "BDFGHJKLMNPRSTVWZ" for b in "AEIOU")
@@ -131,8 +133,9 @@ def _sample(
     choices = rng.permutation([codes[current], *wrong[: max(n_candidates - 1, stale)]]).tolist()
 
     text, start = _prompt(tokenizer, sentences, f"What is the code for {_name(queried)}?", _name(queried))
-    tokens, blocks = _tokenise(tokenizer, text, sentences, start)
-    answers = {code: _continuation(tokenizer, text, tokens, f" {code}") for code in choices}
+    edges = accumulate((len(sentence) for sentence in sentences), initial=start)
+    tokens, blocks = tokenise(tokenizer, text, list(pairwise(edges)))
+    answers = {code: continuation(tokenizer, text, tokens, f" {code}") for code in choices}
     return RecordExample(
         tokens=torch.tensor(tokens),
         blocks=blocks,
@@ -156,53 +159,12 @@ def _prompt(tokenizer: PreTrainedTokenizerBase, sentences: list[str], question: 
     opening = f"The code for {name} is"
     if not tokenizer.chat_template:
         return f"{records}\nQuestion: {question}\nAnswer: {opening}", 0
-    content = f"{records}\n{question}"
-    chat = tokenizer.apply_chat_template(
-        [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
-    )
-    assert isinstance(chat, str)
-    if chat.count(content) != 1:
-        raise ValueError("tokenizer: expected its chat template to contain the user's message once, unchanged")
-    return chat + opening, chat.index(content)
-
-
-def _encode(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-    # A chat template writes its own special tokens.
-    encoded = tokenizer(text, add_special_tokens=not tokenizer.chat_template, return_offsets_mapping=True)
-    return encoded["input_ids"], encoded["offset_mapping"]
-
-
-def _tokenise(
-    tokenizer: PreTrainedTokenizerBase, text: str, sentences: list[str], start: int
-) -> tuple[list[int], tuple[Span, ...]]:
-    """Token ids, and the tokens of each sentence. A token belongs to the sentence its last character is in: many
-    vocabularies write a space as the beginning of the next word."""
-    tokens, offsets = _encode(tokenizer, text)
-    ends = start + np.cumsum([len(sentence) for sentence in sentences])
-    last = np.array([stop - 1 if stop > begin else -1 for begin, stop in offsets])  # (T) -1: a token without text
-    owner = np.where(last >= start, np.searchsorted(ends, last, side="right"), -1)  # (T) N: after the last sentence
-    blocks = []
-    for i, sentence in enumerate(sentences):
-        places = np.flatnonzero(owner == i)
-        if len(places) == 0 or len(places) != places[-1] - places[0] + 1:
-            raise ValueError(
-                f"tokenizer: expected {sentence!r} to be tokens in one piece, got places {places.tolist()}"
-            )
-        blocks.append(Span(int(places[0]), int(places[-1]) + 1))
-    return tokens, tuple(blocks)
-
-
-def _continuation(tokenizer: PreTrainedTokenizerBase, text: str, tokens: list[int], answer: str) -> tuple[int, ...]:
-    """The tokens of ``answer`` as they come after the prompt."""
-    whole, _ = _encode(tokenizer, text + answer)
-    if whole[: len(tokens)] != tokens or len(whole) == len(tokens):
-        raise ValueError(f"tokenizer: expected {answer!r} to be tokens of its own after the prompt; it merges with it")
-    return tuple(whole[len(tokens) :])
+    chat, start = chat_prompt(tokenizer, f"{records}\n{question}")
+    return chat + opening, start
 
 
 def _check(tokenizer: PreTrainedTokenizerBase, n_records: int, stale: int, n: int, n_candidates: int) -> None:
-    if not tokenizer.is_fast:
-        raise ValueError(f"tokenizer: expected a fast one (it gives offsets), got {type(tokenizer).__name__}")
+    check_tokenizer(tokenizer)
     for name, value, least in (("n_records", n_records, 1), ("stale", stale, 0), ("n", n, 0)):
         if value < least:
             raise ValueError(f"{name}: expected at least {least}, got {value}")
