@@ -1,48 +1,55 @@
-"""The answer row's attention equals what transformers reports, and the model is left as it was."""
+"""Attention pooled over heads and layers, and the model left as it was."""
 
 import pytest
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
+from torch import Tensor
+from transformers import PreTrainedModel
 
-from keepset.blocks import Span
+from keepset.blocks import Example, Span
 from keepset.models.attention import Attention, wrapped_attention
-from keepset.readouts import answer_attention
-
-SHAPE = {
-    "vocab_size": 50,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-}
-BLOCKS = (Span(2, 6), Span(6, 7), Span(9, 14))
+from keepset.readouts import answer_attention, pool_attention, window_attention
 
 
-def tiny(family: str) -> PreTrainedModel:
-    torch.manual_seed(0)
-    if family == "llama":
-        return LlamaForCausalLM(LlamaConfig(**SHAPE, initializer_range=0.3)).eval()
-    return Qwen3ForCausalLM(Qwen3Config(**SHAPE, initializer_range=0.3)).eval()
+def test_the_answer_row_is_a_window_of_one(model: PreTrainedModel, example: Example, tokens: Tensor) -> None:
+    found = answer_attention(model, tokens, example.blocks)
+    assert found.shape == (1, 3, 4, 3)
+    assert torch.equal(found, window_attention(model, tokens, example.blocks, Span(16, 17)))
+    everything = answer_attention(model, tokens, [Span(0, 17)])
+    torch.testing.assert_close(everything, torch.ones(1, 3, 4, 1))
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen3"])
-def test_equals_the_attention_transformers_reports(family: str) -> None:
-    model = tiny(family)
-    tokens = torch.randint(50, (2, 17), generator=torch.Generator().manual_seed(1))
-    found = answer_attention(model, tokens, BLOCKS)
-    model.set_attn_implementation("eager")
-    whole = torch.stack(model(tokens, output_attentions=True).attentions, dim=1)[..., -1, :]  # (B, L, H, T)
-    expected = torch.stack([whole[..., span.start : span.stop].sum(-1) for span in BLOCKS], dim=-1)
-    assert found.shape == (2, 3, 4, 3)
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+def test_heads_are_pooled_before_layers() -> None:
+    attention = torch.tensor([[[[0.1, 0.6], [0.5, 0.2]], [[0.3, 0.3], [0.1, 0.5]]]])  # (1, 2 layers, 2 heads, 2 blocks)
+    torch.testing.assert_close(pool_attention(attention), torch.tensor([[0.4, 0.55]]))
+    torch.testing.assert_close(pool_attention(attention, heads="mean"), torch.tensor([[0.25, 0.4]]))
+    torch.testing.assert_close(pool_attention(attention, layer=1), torch.tensor([[0.3, 0.5]]))
+    torch.testing.assert_close(pool_attention(attention, heads="mean", layer=0), torch.tensor([[0.3, 0.4]]))
 
 
-def test_the_model_is_left_as_it_was_also_after_a_failure() -> None:
-    model = tiny("llama")
-    before = model.config._attn_implementation
-    tokens = torch.zeros(1, 17, dtype=torch.long)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"attention": torch.zeros(2, 3)}, r"attention: expected \(B, L, H, N\), got shape \(2, 3\)"),
+        ({"layer": 2}, r"layer: expected a number in \[0, 2\) or None .*, got 2"),
+        ({"layer": -1}, "layer: expected"),
+        ({"heads": "sum"}, "heads: expected 'max' or 'mean', got 'sum'"),
+    ],
+)
+def test_bad_pooling_is_refused(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        pool_attention(**{"attention": torch.zeros(1, 2, 2, 2), **arguments})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("rows", [Span(0, 0), Span(3, 2), Span(10, 18), Span(-1, 3)])
+def test_rows_outside_the_tokens_are_refused(
+    model: PreTrainedModel, example: Example, tokens: Tensor, rows: Span
+) -> None:
+    with pytest.raises(ValueError, match="rows: expected a non-empty span inside the 17 tokens, got"):
+        window_attention(model, tokens, example.blocks, rows)
+
+
+def test_the_model_is_left_as_it_was_also_after_a_failure(model: PreTrainedModel, tokens: Tensor) -> None:
+    before, expected = model.config._attn_implementation, model(tokens).logits
 
     def fail(*args: object, **kwargs: object) -> Attention:
         raise RuntimeError("no room")
@@ -50,4 +57,21 @@ def test_the_model_is_left_as_it_was_also_after_a_failure() -> None:
     with pytest.raises(RuntimeError, match="no room"), wrapped_attention(model, fail):
         model(tokens)
     assert model.config._attn_implementation == before
-    assert model(tokens).logits.isfinite().all()
+    assert torch.equal(model(tokens).logits, expected)
+
+
+def test_a_second_wrapper_is_refused_and_the_first_survives(
+    model: PreTrainedModel, example: Example, tokens: Tensor
+) -> None:
+    seen: list[object] = []
+
+    def look(inner, *args, **kwargs):  # type: ignore[no-untyped-def]
+        seen.append(args[0])
+        return inner(*args, **kwargs)
+
+    with wrapped_attention(model, look):
+        with pytest.raises(ValueError, match="expected one wrapper at a time"), wrapped_attention(model, look):
+            pass
+        model(tokens)
+    assert len(seen) == 3
+    assert answer_attention(model, tokens, example.blocks).isfinite().all()

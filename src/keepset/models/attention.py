@@ -36,6 +36,8 @@ def wrapped_attention(model: PreTrainedModel, wrapper: Wrapper) -> Iterator[None
 
     transformers' registry of attention functions is the sanctioned way in: nothing is patched.
     """
+    if NAME in ALL_ATTENTION_FUNCTIONS:
+        raise ValueError("attention: expected one wrapper at a time, got a second; leave the first with-block before")
     before = model.config._attn_implementation
 
     def missing(module: nn.Module, *args: Any, **kwargs: Any) -> Attention:

@@ -1,0 +1,199 @@
+"""One clean forward pass, seen layer by layer, with attention computed a few rows at a time."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from keepset.blocks import Span, check_spans
+from keepset.interventions.masks import ModelMask, expand, model_mask
+from keepset.models.attention import Attention, wrapped_attention
+from keepset.models.capabilities import MASKED_ATTENTION, position_limit, sliding_windows
+
+CHUNK = 2**24
+"""How many attention probabilities of a layer are held at once, over batch, heads, rows and keys."""
+
+UNREAD = ("s_aux", "position_bias")
+"""What some architectures add to the attention scores, and ``Layer`` does not."""
+
+TOLERANCE = 1e-3
+"""Allowed difference to the layer's own output, as a share of the largest. Lower precisions cannot tell."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """What one layer attends with. Query heads may share key heads."""
+
+    query: Tensor
+    """(B, H, T, D)"""
+    key: Tensor
+    """(B, H or fewer, T, D)"""
+    value: Tensor
+    """(B, H or fewer, T, D)"""
+    mask: Tensor
+    """(B, 1, T, T), added to the scores; causal."""
+    scale: float
+    softcap: float | None
+
+    def attention(self, rows: Span) -> Tensor:
+        """(B, H, rows, keys) probabilities in float32; the keys end with the last of ``rows``."""
+        keys = self._per_head(self.key[:, :, : rows.stop])
+        scores = self.query[:, :, rows.start : rows.stop].float() @ keys.mT * self.scale
+        if self.softcap is not None:
+            scores = (scores / self.softcap).tanh() * self.softcap
+        return (scores + self.mask[:, :, rows.start : rows.stop, : rows.stop].float()).softmax(-1)
+
+    def values(self, stop: int) -> Tensor:
+        """(B, H, stop, D) in float32."""
+        return self._per_head(self.value[:, :, :stop])
+
+    def chunks(self, rows: Span, held_per_row: int = 0) -> Iterator[tuple[Span, Tensor]]:
+        """``rows`` in pieces, each with its attention, so that a piece fits ``CHUNK``.
+
+        ``held_per_row`` is what the caller makes of one row of one head, where that is more than its attention.
+        """
+        batch, heads, n_tokens, _ = self.query.shape
+        size = max(1, CHUNK // (batch * heads * max(n_tokens, held_per_row)))
+        for start in range(rows.start, rows.stop, size):
+            piece = Span(start, min(start + size, rows.stop))
+            yield piece, self.attention(piece)
+
+    def _per_head(self, shared: Tensor) -> Tensor:
+        return shared.float().repeat_interleave(self.query.shape[1] // shared.shape[1], dim=1)
+
+
+@torch.no_grad()
+def visit_layers(model: PreTrainedModel, tokens: Tensor, visit: Callable[[Layer], None]) -> None:
+    """One forward of ``tokens``, (B, T), with everything visible; ``visit`` sees the layers from the first on."""
+    seen = 0
+
+    def read(
+        inner: Callable[..., Attention],
+        module: nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        **kwargs: Any,
+    ) -> Attention:
+        nonlocal seen
+        seen += 1
+        assert mask is not None, "the forward below passes one to every layer"
+        scale = kwargs.get("scaling")
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        layer = Layer(query, key, value, mask, scale, kwargs.get("softcap"))
+        output, weights = inner(module, query, key, value, mask, **kwargs)
+        check_layer(module, layer, output, kwargs)
+        visit(layer)
+        return output, weights
+
+    with wrapped_attention(model, read):
+        model(
+            tokens.to(model.device),
+            attention_mask=clean_mask(model, *tokens.shape),
+            position_ids=torch.arange(tokens.shape[1], device=model.device).expand(len(tokens), -1),
+            use_cache=False,
+            logits_to_keep=1,
+        )
+    expected = model.config.get_text_config().num_hidden_layers
+    if seen != expected:
+        raise ValueError(
+            f"{type(model).__name__}: expected attention through transformers' attention interface in all {expected} "
+            f"layers, saw it in {seen}; use a model with softmax attention in every layer"
+        )
+
+
+def clean_mask(model: PreTrainedModel, batch: int, n_tokens: int) -> ModelMask:
+    """Causal and cut to each layer's window; one for the whole batch, whatever its size."""
+    causal = torch.ones(1, n_tokens, n_tokens, dtype=torch.bool, device=model.device).tril()
+    positions = torch.arange(n_tokens, device=model.device)[None]
+    return expand(model_mask(sliding_windows(model), causal, positions, positions, model.dtype), batch)
+
+
+def block_sums(scores: Tensor, blocks: Sequence[Span]) -> Tensor:
+    """(..., T) per token -> (..., N) per block."""
+    return torch.stack([scores[..., span.start : span.stop].sum(-1) for span in blocks], dim=-1)
+
+
+def check_layer(module: nn.Module, layer: Layer, output: Tensor, kwargs: dict[str, Any]) -> None:
+    """What ``Layer`` computes is the attention of the layer, tried on the last row."""
+    name = type(module).__name__
+    extra = [key for key in UNREAD if kwargs.get(key) is not None]
+    if extra:
+        raise ValueError(
+            f"{name}: expected attention scores from queries, keys and a mask alone, got {', '.join(extra)} as well; "
+            "use a model without attention sinks and position biases"
+        )
+    if output.dtype not in (torch.float32, torch.float64):
+        return
+    n_tokens = layer.query.shape[2]
+    found = (layer.attention(Span(n_tokens - 1, n_tokens)) @ layer.values(n_tokens))[:, :, 0]  # (B, H, D)
+    difference = float((found - output[:, -1]).abs().max())
+    allowed = TOLERANCE * float(output[:, -1].abs().max())
+    if not difference <= allowed:  # also when NaN
+        raise ValueError(
+            f"{name}: expected the softmax of scaled, masked scores, but its output differs from that by "
+            f"{difference:.2g} (allowed {allowed:.2g}); use a model with plain softmax attention"
+        )
+
+
+def check_inputs(model: PreTrainedModel, tokens: Tensor, blocks: Sequence[Span]) -> None:
+    """A model in evaluation mode, tokens it can read, and blocks that lie in them."""
+    name = type(model).__name__
+    if model.training:
+        raise ValueError(f"{name}: expected evaluation mode, got training mode; call model.eval()")
+    implementation = model.config._attn_implementation
+    if implementation not in MASKED_ATTENTION:
+        raise ValueError(
+            f"{name}: expected attn_implementation {' or '.join(map(repr, MASKED_ATTENTION))}, got "
+            f"{implementation!r}; call model.set_attn_implementation('sdpa')"
+        )
+    if tokens.ndim != 2 or tokens.numel() == 0 or tokens.is_floating_point():
+        raise ValueError(
+            f"tokens: expected whole numbers (B, T), got {tokens.dtype} {tuple(tokens.shape)}; "
+            "pass example.tokens[None] for one example"
+        )
+    check_vocabulary(model, tokens, "tokens")
+    check_length(model, tokens.shape[1])
+    check_blocks(blocks, tokens.shape[1])
+
+
+def check_vocabulary(model: PreTrainedModel, ids: Tensor, name: str) -> None:
+    """Token ids the model has."""
+    size = model.config.get_text_config().vocab_size
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= size:
+        raise ValueError(f"{name}: expected ids in [0, {size}), got {low} to {high}; use the model's own tokenizer")
+
+
+def check_length(model: PreTrainedModel, n_tokens: int) -> None:
+    """No more positions than the model was built for."""
+    limit = position_limit(model)
+    if limit is not None and n_tokens > limit:
+        raise ValueError(
+            f"tokens: expected at most {limit} (what {type(model).__name__} was built for), got {n_tokens}; "
+            "shorten the context or use a model with a longer one"
+        )
+
+
+def check_blocks(blocks: Sequence[Span], n_tokens: int) -> None:
+    """At least one block, all in order, disjoint and inside the tokens."""
+    if not blocks:
+        raise ValueError("blocks: expected at least one span, got none")
+    last = max(span.stop for span in blocks)
+    if last > n_tokens:
+        raise ValueError(f"blocks: expected to end within the {n_tokens} tokens, got stop {last}")
+    # Blocks may reach the last token here (a context without a question), so the query comes after it.
+    check_spans(tuple(blocks), Span(n_tokens, n_tokens + 1), n_tokens + 1)
+
+
+def check_rows(rows: Span, n_tokens: int) -> None:
+    """A non-empty span of query rows."""
+    if not 0 <= rows.start < rows.stop <= n_tokens:
+        raise ValueError(
+            f"rows: expected a non-empty span inside the {n_tokens} tokens, got [{rows.start}, {rows.stop}); "
+            "pass the question's span, or the last rows of the context"
+        )

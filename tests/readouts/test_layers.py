@@ -1,0 +1,112 @@
+"""What every readout asks of its input, and that it computes the attention of the layer and no other."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import GptOssConfig, GptOssForCausalLM, PreTrainedModel
+
+from keepset.blocks import Example, Span
+from keepset.readouts import (
+    accumulated_attention,
+    answer_attention,
+    attention_rollout,
+    backward_trace,
+    input_saliency,
+    layers,
+    output_reconstruction,
+)
+
+READOUTS: dict[str, Callable[..., Tensor]] = {
+    "answer": answer_attention,
+    "accumulated": accumulated_attention,
+    "rollout": attention_rollout,
+    "trace": backward_trace,
+    "saliency": lambda model, tokens, blocks: input_saliency(model, tokens, blocks, torch.zeros(len(tokens), 1).long()),
+    "reconstruction": lambda model, tokens, blocks: output_reconstruction(model, tokens, blocks, Span(0, 1)),
+}
+
+
+@pytest.mark.parametrize("readout", READOUTS)
+class TestEveryReadout:
+    @pytest.mark.parametrize(
+        ("tokens", "message"),
+        [
+            (torch.zeros(17).long(), r"tokens: expected whole numbers \(B, T\).*pass example.tokens\[None\]"),
+            (torch.zeros(1, 17), "tokens: expected whole numbers"),
+            (torch.full((1, 17), 50), r"tokens: expected ids in \[0, 50\), got 50 to 50; use the model's own"),
+            (torch.zeros(1, 33).long(), "tokens: expected at most 32 .* got 33"),
+            (torch.zeros(1, 12).long(), "blocks: expected to end within the 12 tokens, got stop 14"),
+        ],
+    )
+    def test_refuses_bad_tokens(
+        self, readout: str, model: PreTrainedModel, example: Example, tokens: Tensor, message: str
+    ) -> None:
+        with pytest.raises(ValueError, match=message):
+            READOUTS[readout](model, tokens, example.blocks)
+
+    @pytest.mark.parametrize(
+        ("blocks", "message"),
+        [
+            ((), "blocks: expected at least one span, got none"),
+            ((Span(2, 2),), r"block 0: expected a non-empty span, got \[2, 2\)"),
+            ((Span(2, 6), Span(5, 8)), r"block 1: expected to start at 6 or later"),
+        ],
+    )
+    def test_refuses_bad_blocks(
+        self, readout: str, model: PreTrainedModel, tokens: Tensor, blocks: tuple[Span, ...], message: str
+    ) -> None:
+        with pytest.raises(ValueError, match=message):
+            READOUTS[readout](model, tokens, blocks)
+
+    def test_refuses_training_mode(self, readout: str, model: PreTrainedModel, tokens: Tensor) -> None:
+        with pytest.raises(ValueError, match=r"expected evaluation mode, got training mode; call model.eval\(\)"):
+            READOUTS[readout](model.train(), tokens, [Span(0, 3)])
+
+    def test_blocks_may_end_with_the_tokens(self, readout: str, model: PreTrainedModel, tokens: Tensor) -> None:
+        assert READOUTS[readout](model, tokens, [Span(0, 1), Span(1, 17)]).isfinite().all()
+
+    def test_takes_half_precision(self, readout: str, model: PreTrainedModel, example: Example, tokens: Tensor) -> None:
+        whole = READOUTS[readout](model, tokens, example.blocks)
+        half = READOUTS[readout](model.bfloat16(), tokens, example.blocks)
+        assert half.dtype == torch.float32
+        torch.testing.assert_close(half, whole, atol=0.1 * float(whole.max()), rtol=0.3)
+
+
+def test_other_attention_implementations_are_refused(model: PreTrainedModel, tokens: Tensor) -> None:
+    model.config._attn_implementation_internal = "flex_attention"
+    with pytest.raises(ValueError, match="expected attn_implementation 'eager' or 'sdpa', got 'flex_attention'"):
+        answer_attention(model, tokens, [Span(0, 3)])
+
+
+def test_attention_sinks_are_refused() -> None:
+    config = GptOssConfig(
+        vocab_size=50,
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=8,
+        num_local_experts=2,
+        num_experts_per_tok=1,
+        attn_implementation="eager",
+    )
+    with pytest.raises(ValueError, match="got s_aux as well; use a model without attention sinks"):
+        answer_attention(GptOssForCausalLM(config).eval(), torch.zeros(1, 5).long(), [Span(0, 3)])
+
+
+def test_a_layer_that_computes_something_else_is_refused() -> None:
+    query, key, value = torch.randn(3, 1, 2, 5, 4, generator=torch.Generator().manual_seed(0)).unbind(0)
+    layer = layers.Layer(query, key, value, torch.zeros(1, 1, 5, 5), scale=0.5, softcap=None)
+    output = (layer.attention(Span(0, 5)) @ value).transpose(1, 2)
+    layers.check_layer(nn.Identity(), layer, output, {})
+    with pytest.raises(ValueError, match="Identity: expected the softmax of scaled, masked scores"):
+        layers.check_layer(nn.Identity(), layer, output * 1.01, {})
+
+
+def test_layers_without_attention_are_noticed(model: PreTrainedModel, tokens: Tensor) -> None:
+    model.config.num_hidden_layers = 4
+    with pytest.raises(ValueError, match="attention interface in all 4 layers, saw it in 3"):
+        answer_attention(model, tokens, [Span(0, 3)])
