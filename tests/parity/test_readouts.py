@@ -65,10 +65,16 @@ EARLY = Span(7, 11)
 """Rows in the context: the last block is partly after them."""
 
 
-@pytest.fixture(params=list(MODELS))
+EAGER = {"llama, eager": "llama", "gemma3, eager": "gemma3"}
+
+
+@pytest.fixture(params=[*MODELS, *EAGER])
 def model(request: pytest.FixtureRequest) -> PreTrainedModel:
     torch.manual_seed(0)
-    return MODELS[request.param]().eval()
+    model = MODELS[EAGER.get(request.param, request.param)]().eval()
+    if request.param in EAGER:
+        model.set_attn_implementation("eager")
+    return model
 
 
 @pytest.fixture
@@ -134,6 +140,8 @@ def test_backward_trace(model: PreTrainedModel, tokens: Tensor) -> None:
 @torch.no_grad()
 def test_reconstruction_hides_the_block_in_one_softmax(model: PreTrainedModel, tokens: Tensor, rows: Span) -> None:
     """The attention function of transformers, asked again with the keys of each block hidden."""
+    model.set_attn_implementation("eager")  # always with a mask
+    mask = layers.clean_mask(model, BATCH, TOKENS)
     changes: list[Tensor] = []
 
     def ask_again(
@@ -158,7 +166,7 @@ def test_reconstruction_hides_the_block_in_one_softmax(model: PreTrainedModel, t
         return whole
 
     with wrapped_attention(model, ask_again):
-        model(tokens, attention_mask=layers.clean_mask(model, BATCH, TOKENS), use_cache=False)
+        model(tokens, attention_mask=mask, use_cache=False)
     found = output_reconstruction(model, tokens, BLOCKS, rows)
     assert_equal(found, torch.stack(changes, dim=1), atol=1e-4)
 

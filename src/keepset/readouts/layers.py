@@ -33,8 +33,8 @@ class Layer:
     """(B, H or fewer, T, D)"""
     value: Tensor
     """(B, H or fewer, T, D)"""
-    mask: Tensor
-    """(B, 1, T, T), added to the scores; causal."""
+    mask: Tensor | None
+    """(B, 1, T, T), added to the scores; None is plain causal."""
     scale: float
     softcap: float | None
 
@@ -44,7 +44,10 @@ class Layer:
         scores = self.query[:, :, rows.start : rows.stop].float() @ keys.mT * self.scale
         if self.softcap is not None:
             scores = (scores / self.softcap).tanh() * self.softcap
-        return (scores + self.mask[:, :, rows.start : rows.stop, : rows.stop].float()).softmax(-1)
+        if self.mask is not None:
+            return (scores + self.mask[:, :, rows.start : rows.stop, : rows.stop].float()).softmax(-1)
+        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(rows.start + 1)
+        return scores.masked_fill(future, -torch.inf).softmax(-1)
 
     def values(self, stop: int) -> Tensor:
         """(B, H, stop, D) in float32."""
@@ -81,7 +84,6 @@ def visit_layers(model: PreTrainedModel, tokens: Tensor, visit: Callable[[Layer]
     ) -> Attention:
         nonlocal seen
         seen += 1
-        assert mask is not None, "the forward below passes one to every layer"
         scale = kwargs.get("scaling")
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         layer = Layer(query, key, value, mask, scale, kwargs.get("softcap"))
@@ -90,10 +92,11 @@ def visit_layers(model: PreTrainedModel, tokens: Tensor, visit: Callable[[Layer]
         visit(layer)
         return output, weights
 
+    mask = clean_mask(model, *tokens.shape)  # asks for the model's own attention, so before it is wrapped
     with wrapped_attention(model, read):
         model(
             tokens.to(model.device),
-            attention_mask=clean_mask(model, *tokens.shape),
+            attention_mask=mask,
             position_ids=torch.arange(tokens.shape[1], device=model.device).expand(len(tokens), -1),
             use_cache=False,
             logits_to_keep=1,
@@ -106,11 +109,17 @@ def visit_layers(model: PreTrainedModel, tokens: Tensor, visit: Callable[[Layer]
         )
 
 
-def clean_mask(model: PreTrainedModel, batch: int, n_tokens: int) -> ModelMask:
-    """Causal and cut to each layer's window; one for the whole batch, whatever its size."""
+def clean_mask(model: PreTrainedModel, batch: int, n_tokens: int) -> ModelMask | None:
+    """Causal and cut to each layer's window; one for the whole batch, whatever its size.
+
+    None where ``sdpa`` is causal by itself: without a mask of (T, T) it is faster and long contexts fit.
+    """
+    windows = sliding_windows(model)
+    if windows is None and model.config._attn_implementation != "eager":
+        return None
     causal = torch.ones(1, n_tokens, n_tokens, dtype=torch.bool, device=model.device).tril()
     positions = torch.arange(n_tokens, device=model.device)[None]
-    return expand(model_mask(sliding_windows(model), causal, positions, positions, model.dtype), batch)
+    return expand(model_mask(windows, causal, positions, positions, model.dtype), batch)
 
 
 def block_sums(scores: Tensor, blocks: Sequence[Span]) -> Tensor:
