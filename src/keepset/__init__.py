@@ -4,11 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from keepset.jobs.runner import label
     from keepset.models.loading import load_model
 
-__all__ = ["load_model"]
+__all__ = ["label", "load_model"]
 
-_HOMES = {"load_model": "keepset.models.loading"}
+_HOMES = {"label": "keepset.jobs.runner", "load_model": "keepset.models.loading"}
 
 
 def __getattr__(name: str) -> Any:

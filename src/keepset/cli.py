@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 if TYPE_CHECKING:
     from keepset.experiments.job import Jobs
 
-COMMANDS = ("quickstart", "models", "teacher", "bench", "reproduce", "report")
+COMMANDS = ("quickstart", "models", "teacher", "label", "bench", "reproduce", "report")
 """The order of the work, which is the order of ``--help``."""
 
 
@@ -128,6 +128,31 @@ def teacher_evaluate(
     if out:
         save_result(result, out)
         out_console.print(f"written to {out}")
+
+
+@app.command()
+def label(
+    data: Annotated[
+        Path, typer.Argument(help="JSONL: context (or blocks), question, answer; candidates, id if wanted.")
+    ],
+    model: Annotated[str, typer.Option(help="Bundled name, folder, .gguf file or hub id.")],
+    out: Annotated[Path, typer.Option(help="Folder for the labels; an unfinished job goes on.")],
+    blocks: Annotated[str, typer.Option(help="sentence, paragraph, line or a number of tokens.")] = "paragraph",
+    mode: Annotated[str, typer.Option(help="exact, grouped or certified.")] = "exact",
+    shard_rows: Annotated[int, typer.Option(min=1, help="Rows per Parquet file.")] = 256,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+) -> None:
+    """Evidence sets for every row of a data set, as Parquet; run the same command again to go on."""
+    from keepset.jobs import Terminated
+    from keepset.jobs import label as label_data
+
+    try:
+        done = label_data(data, model, out, blocks, mode, shard_rows, device)
+    except KeyboardInterrupt as stop:
+        Console(stderr=True).print("stopped; what was finished stays: run the same command again to go on")
+        raise typer.Exit(143 if isinstance(stop, Terminated) else 130) from stop
+    rejects = f"; {done.rejected:,} rejected, see {out / 'rejects.jsonl'}" if done.rejected else ""
+    out_console.print(f"{done.rows:,} rows labelled in {out}{rejects} ({done.seconds:.0f} s)", soft_wrap=True)
 
 
 @bench_app.command("engine")

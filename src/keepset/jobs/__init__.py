@@ -1,0 +1,28 @@
+"""Stage 10: labelling as a job that can be stopped and gone on with.
+
+    from keepset.jobs import label
+
+    label("data.jsonl", model="smollm2-135m-instruct", out="labels/")      # the same call again goes on
+
+Reading order: ``plan`` (the input cut into shards), ``labelling`` (rows in, labels and rejects out: the seam for other
+runners), ``tables``, ``journal``, ``manifest`` and ``folder`` (what is on disk and when it counts), ``runner`` (one
+process).
+"""
+
+from keepset.jobs.labelling import Labeller, Record, Reject, label_rows, label_shard
+from keepset.jobs.plan import Plan, Shard, plan_shards
+from keepset.jobs.runner import Labelled, Terminated, label
+
+__all__ = [
+    "Labelled",
+    "Labeller",
+    "Plan",
+    "Record",
+    "Reject",
+    "Shard",
+    "Terminated",
+    "label",
+    "label_rows",
+    "label_shard",
+    "plan_shards",
+]

@@ -1,0 +1,256 @@
+"""Labels of some lines: ``label_rows`` needs nothing but a model, and touches nothing but its arguments."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
+
+import torch
+from pydantic import BaseModel, ConfigDict
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from keepset.blocks import Example
+from keepset.interventions import Ask, Effects, Fast, ForcedChoice, Mode, Reading, Score, Scorer, TeacherForced
+from keepset.jobs.plan import Plan, Shard
+from keepset.labels import find_evidence
+from keepset.readouts import answer_attention, pool_attention
+from keepset.tasks.jsonl import Line, Row, parse_json, parse_row, read_lines, row_example
+from keepset.tasks.text import TextExample
+
+GROUP = 8
+"""Rows labelled together, counted from the beginning of their shard: a row has the same neighbours, and with them the
+same last digits of its numbers, in every run."""
+
+MODEL_FAILURES = (ValueError, RuntimeError, ArithmeticError, MemoryError)
+"""What a single row may do to a model. Anything else is a fault of the program and stops it."""
+
+
+class Record(BaseModel):
+    """The labels of one row. Lists have one entry per block unless said otherwise."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    """The row's own, or its line number."""
+    line: int
+    """Line of the input, from 1; unlike ids, never twice."""
+    question: str
+    answer: str
+    candidates: list[str]
+    """Answers to choose from; empty where the answer was matched token by token."""
+    n_blocks: int
+    blocks: list[str]
+    """What each block says, with the white space after it."""
+    char_start: list[int]
+    """First character of the block in the context."""
+    char_stop: list[int]
+    """Character after the block."""
+    tokens: list[int]
+    """Token ids of the whole prompt, up to the answer."""
+    token_start: list[int]
+    """First token of the block in ``tokens``."""
+    token_stop: list[int]
+    """Token after the block."""
+    clean_correct: bool
+    """The answer is given with every block visible."""
+    clean_log_prob: float
+    """Log-probability of the answer with every block visible, in nats."""
+    drop: list[float]
+    """Nats the answer loses when the block is hidden; negative where hiding helps."""
+    flip: list[bool]
+    """The answer is given, and no longer when the block is hidden."""
+    sufficient: list[bool]
+    """The answer is given with this block alone."""
+    measured: list[bool]
+    """The block was hidden in a forward of its own; where not, a cheaper mode concluded drop 0 and no flip."""
+    evidence: list[int]
+    """Numbers of the blocks in the evidence set."""
+    case: str
+    """alternatives (each block of the evidence is enough alone), necessary (each is needed) or empty."""
+    attention: list[float]
+    """Attention the answer row pays to the block; mean over heads and layers."""
+    cost: int
+    """Tokens run through the model for this row: its share of its group's, and one forward for attention."""
+
+
+class Reject(BaseModel):
+    """A row that could not be labelled."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    line: int
+    reason: str
+    row: str
+    """JSON: the row exactly as it was given; where that is none, the line as a string."""
+
+    def to_json(self) -> str:
+        return f'{{"line": {self.line}, "reason": {_quoted(self.reason)}, "row": {self.row}}}'
+
+
+class Outcome(NamedTuple):
+    """What became of some rows."""
+
+    records: list[Record]
+    rejects: list[Reject]
+
+    @property
+    def rows(self) -> int:
+        return len(self.records) + len(self.rejects)
+
+
+@dataclass(frozen=True)
+class RowScorer(Scorer):
+    """Forced choice where a row has candidates, else every answer token must be the most likely one."""
+
+    temperature: float = 1.0
+
+    def continuations(self, example: Example) -> tuple[tuple[int, ...], ...]:
+        return self._rule(example).continuations(example)
+
+    def judge(self, example: Example, reading: Reading) -> Score:
+        return self._rule(example).judge(example, reading)
+
+    def _rule(self, example: Example) -> Scorer:
+        return ForcedChoice(_candidates) if _candidates(example) else TeacherForced()
+
+
+class Labeller:
+    """A model and what to ask of it."""
+
+    def __init__(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, blocks: str | int, mode: Mode
+    ) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.blocks = blocks
+        self.mode: Mode = mode
+        self.executor = Fast(model)
+        self.scorer = RowScorer()
+
+    def prepare(self, line: Line) -> "Prepared":
+        """A row as an example that the model can read. ValueError says why it is none."""
+        row = parse_row(line)
+        example, chars = row_example(row, self.tokenizer, self.blocks)
+        self.scorer.check(example)
+        self.executor.check(Ask(example, frozenset(), self.scorer.continuations(example)))
+        return Prepared(line, row, example, chars)
+
+    def label(self, rows: Sequence["Prepared"]) -> list[Record | Reject]:
+        """One outcome per row, computed together."""
+        before = self.executor.cost.copy()
+        effects = Effects([row.example for row in rows], self.executor, self.scorer, mode=self.mode)
+        evidence = find_evidence(effects)
+        tables = effects.drop, effects.flip, effects.sufficient, effects.hidden.measured
+        spent = self.executor.cost.since(before).tokens / sum(row.weight for row in rows)
+        found: list[Record | Reject] = []
+        for i, row in enumerate(rows):
+            n = len(row.example.blocks)
+            drop, flip, sufficient, measured = (table[i, :n].tolist() for table in tables)
+            log_prob, attention = effects.clean_log_prob[i].item(), self._attention(row.example)
+            if not all(map(math.isfinite, (log_prob, *drop, *attention))):
+                found.append(reject(row.line, "model: expected finite numbers, got NaN or infinity"))
+                continue
+            record = Record(
+                id=row.row.id,
+                line=row.line.number,
+                question=row.row.question,
+                answer=row.row.answer,
+                candidates=list(row.row.candidates),
+                n_blocks=n,
+                blocks=list(row.example.block_texts),
+                char_start=[start for start, _ in row.chars],
+                char_stop=[stop for _, stop in row.chars],
+                tokens=row.example.tokens.tolist(),
+                token_start=[span.start for span in row.example.blocks],
+                token_stop=[span.stop for span in row.example.blocks],
+                clean_correct=bool(effects.clean_correct[i]),
+                clean_log_prob=log_prob,
+                drop=drop,
+                flip=flip,
+                sufficient=sufficient,
+                measured=measured,
+                evidence=sorted(evidence[i].blocks),
+                case=evidence[i].case.value,
+                attention=attention,
+                cost=round(spent * row.weight) + len(row.example.tokens),
+            )
+            found.append(record)
+        return found
+
+    def _attention(self, example: Example) -> list[float]:
+        by_head = answer_attention(self.model, example.tokens[None], example.blocks)  # (1, L, H, N)
+        scores: list[float] = pool_attention(by_head, heads="mean")[0].tolist()
+        return scores
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A row that is ready to be labelled."""
+
+    line: Line
+    row: Row
+    example: TextExample
+    chars: list[tuple[int, int]]
+
+    @property
+    def weight(self) -> int:
+        """What labelling the row costs, in proportion: its blocks are hidden one by one."""
+        return len(self.example.tokens) * (len(self.example.blocks) + 1)
+
+
+def label_shard(plan: Plan, shard: Shard, labeller: Labeller, skip: int = 0) -> Iterator[Outcome]:
+    """What became of one group of rows after the other; the first ``skip`` rows are left out."""
+    lines = (line for line in read_lines(plan.path, shard.start, shard.stop, shard.first_line) if line.content)
+    rows = islice(lines, skip, None)
+    while group := list(islice(rows, GROUP)):
+        plan.check_unchanged()
+        yield label_rows(group, labeller)
+
+
+def label_rows(rows: Iterable[Line], labeller: Labeller) -> Outcome:
+    """Labels of the rows that have them, and the others with the reason. A bad row harms no other."""
+    ready: list[Prepared] = []
+    found: list[Record | Reject] = []
+    for line in rows:
+        try:
+            ready.append(labeller.prepare(line))
+        except ValueError as error:
+            found.append(reject(line, str(error)))
+    found += _label_together(ready, labeller)
+    records = [outcome for outcome in found if isinstance(outcome, Record)]
+    rejects = [outcome for outcome in found if isinstance(outcome, Reject)]
+    return Outcome(records, sorted(rejects, key=lambda found: found.line))
+
+
+def _label_together(rows: Sequence[Prepared], labeller: Labeller) -> list[Record | Reject]:
+    """All at once; where that fails, one by one, so that only the row that fails is lost."""
+    if not rows:
+        return []
+    try:
+        return labeller.label(rows)
+    except torch.AcceleratorError:
+        raise  # a lost device fails every row after this one too
+    except MODEL_FAILURES as error:
+        if len(rows) == 1:
+            return [reject(rows[0].line, f"model: {type(error).__name__}: {error}")]
+    return [outcome for row in rows for outcome in _label_together([row], labeller)]
+
+
+def reject(line: Line, reason: str) -> Reject:
+    text = line.content.decode("utf-8", errors="replace")
+    try:
+        parse_json(line)
+    except ValueError:
+        text = _quoted(text)
+    return Reject(line=line.number, reason=reason, row=text)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _candidates(example: Example) -> tuple[tuple[int, ...], ...]:
+    assert isinstance(example, TextExample)
+    return example.candidates

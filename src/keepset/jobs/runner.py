@@ -1,0 +1,189 @@
+"""Labelling a data set in one process: every row once, however often it is stopped."""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn, cast, get_args
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from keepset.interventions import Mode
+from keepset.jobs.fingerprint import fingerprint
+from keepset.jobs.folder import LabelFolder
+from keepset.jobs.labelling import Labeller, Outcome, label_shard
+from keepset.jobs.manifest import Job
+from keepset.jobs.plan import Plan, Shard, plan_shards
+from keepset.models.loading import load_model
+from keepset.results import package_versions
+from keepset.tasks.text import split_blocks
+
+Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: stops as Ctrl-C does."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A finished job."""
+
+    folder: Path
+    rows: int
+    """Rows with labels."""
+    rejected: int
+    """Rows in ``rejects.jsonl``."""
+    new: int
+    """How many of both this run did."""
+    seconds: float
+    """Of this run."""
+
+
+def label(
+    data: str | Path,
+    model: str | Path | Loaded,
+    out: str | Path,
+    blocks: str | int = "paragraph",
+    mode: str = "exact",
+    shard_rows: int = 256,
+    device: str | torch.device = "cpu",
+) -> Labelled:
+    """Evidence sets, effects and attention for every row of a JSONL file, as Parquet tables in ``out``.
+
+    A row is ``context`` (or ``blocks``), ``question``, ``answer`` and, if wanted, ``candidates`` and ``id``. ``model``
+    is anything ``load_model`` takes, or a model and its tokenizer, which stay on their device. ``blocks`` is sentence,
+    paragraph, line or a number of tokens. The same call again goes on where the last one stopped.
+    """
+    started = time.monotonic()
+    checked_mode = find_mode(mode)
+    with terminable():
+        plan = plan_shards(Path(data), shard_rows)
+        name, (loaded, tokenizer) = _load(model, device)
+        split_blocks("", blocks, tokenizer)  # a wrong rule would reject every row
+        job = Job(
+            data=plan.path.name,
+            data_sha256=plan.sha256,
+            model=name,
+            model_fingerprint=fingerprint(loaded, tokenizer),
+            dtype=str(loaded.dtype).removeprefix("torch."),
+            blocks=str(blocks),
+            mode=mode,
+            shard_rows=shard_rows,
+            versions=package_versions(),
+        )
+        folder = LabelFolder(Path(out), job, plan)
+        with folder.open(), Display(plan, folder) as display:
+            labeller = Labeller(loaded, tokenizer, blocks, checked_mode)
+            for shard in folder.unfinished():
+                _label_shard(shard, folder, labeller, display)
+    return Labelled(folder.path, folder.labelled, folder.rejected, display.new, time.monotonic() - started)
+
+
+def find_mode(name: str) -> Mode:
+    """The mode called ``name``."""
+    if name not in get_args(Mode):
+        raise ValueError(f"mode: expected one of {', '.join(get_args(Mode))}, got {name!r}")
+    return cast(Mode, name)
+
+
+def _label_shard(shard: Shard, folder: LabelFolder, labeller: Labeller, display: "Display") -> None:
+    begun = folder.begun(shard)
+    display.resume(begun)
+    for outcome in label_shard(folder.plan, shard, labeller, skip=begun.rows):
+        folder.append(shard, outcome)
+        display.advance(outcome, labeller)
+    folder.finish(shard)
+
+
+class Display:
+    """Rows done, rows rejected and the time left, on a terminal; elsewhere only what to expect."""
+
+    def __init__(self, plan: Plan, folder: LabelFolder) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.new = 0
+        self._rejected = 0
+        self._console = Console(stderr=True)
+        self._progress = Progress(
+            TextColumn("labelling"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rejected]} rejected"),
+            TimeRemainingColumn(),
+            console=self._console,
+            speed_estimate_period=600,  # seconds: a group of long contexts takes minutes
+            disable=not self._console.is_terminal,
+        )
+
+    def __enter__(self) -> "Display":
+        done = self.folder.labelled + self.folder.rejected
+        self._rejected = self.folder.rejected
+        self._say(
+            f"{self.plan.path}: {self.plan.rows:,} rows in {len(self.plan.shards):,} shards, {done:,} done before"
+        )
+        self._task = self._progress.add_task("", total=self.plan.rows, completed=done, rejected=self._rejected)
+        self._progress.start()
+        self._started = time.monotonic()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def resume(self, begun: Outcome) -> None:
+        """Rows of a shard in work that an earlier run did."""
+        self._count(begun)
+
+    def advance(self, outcome: Outcome, labeller: Labeller) -> None:
+        """A group was done; the first one tells what the others will take."""
+        first = self.new == 0
+        self.new += outcome.rows
+        self._count(outcome)
+        if first:
+            self._estimate(labeller)
+
+    def _count(self, outcome: Outcome) -> None:
+        self._rejected += len(outcome.rejects)
+        self._progress.update(self._task, advance=outcome.rows, rejected=self._rejected)
+
+    def _estimate(self, labeller: Labeller) -> None:
+        seconds = (time.monotonic() - self._started) / self.new
+        left = self._progress.tasks[self._task].remaining or 0
+        views, forwards = labeller.executor.cost.views / self.new, labeller.executor.cost.forwards / self.new
+        self._say(
+            f"the first {self.new} took {views:.0f} keep sets, {forwards:.1f} forwards and {seconds:.2g} seconds each: "
+            f"about {left * seconds / 60:.1f} minutes for the {left:,.0f} left"
+        )
+
+    def _say(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _load(model: str | Path | Loaded, device: str | torch.device) -> tuple[str, Loaded]:
+    if isinstance(model, str | Path):
+        return str(model), load_model(model, device=device)
+    loaded, tokenizer = model
+    return loaded.config._name_or_path or type(loaded).__name__, (loaded, tokenizer)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Inside, SIGTERM unwinds as Ctrl-C does. Only the main thread can be asked."""
+
+    def stop(signal_number: int, frame: object) -> NoReturn:
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
