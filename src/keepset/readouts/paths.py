@@ -24,7 +24,7 @@ def descend(model: PreTrainedModel, tokens: Tensor, step: Step) -> Tensor:
     reach = torch.zeros(tokens.shape, device=model.device)
     reach[:, -1] = 1
     for layer in reversed(layers):
-        reach = step(layer, reach)
+        reach = step(layer, reach.to(layer.query.device))  # a model may be spread over devices
     return reach
 
 

@@ -33,7 +33,7 @@ def input_saliency(model: PreTrainedModel, tokens: Tensor, blocks: Sequence[Span
             use_cache=False,
             logits_to_keep=answers.shape[1],
         ).logits
-        logged = logits.float().log_softmax(-1).gather(-1, answers.to(model.device)[..., None])
+        logged = logits.float().log_softmax(-1).gather(-1, answers.to(logits.device)[..., None])
         # Examples do not touch each other, so the gradient of the sum is the gradient of each.
         (gradient,) = torch.autograd.grad(logged.sum(), embeddings)
     return block_sums(torch.linalg.vector_norm(gradient.float(), dim=-1), blocks).cpu()
