@@ -15,6 +15,7 @@ from transformers import PreTrainedModel
 
 from keepset.blocks import ExampleBatch
 from keepset.interventions import Fast, GoldToken, Probe
+from keepset.labels import top_k
 
 
 def budget_blocks(fraction: float, n_blocks: int) -> int:
@@ -31,8 +32,7 @@ def top_blocks(scores: Tensor, k: int) -> Tensor:
         raise ValueError(f"budget: expected 1 to {n_blocks} blocks (the context has {n_blocks}), got {k}")
     if bool(scores.isnan().any()):
         raise ValueError("scores: expected numbers, got NaN; the selector that made them is broken")
-    best = scores.argsort(dim=-1, descending=True, stable=True)[:, :k]
-    return torch.zeros_like(scores, dtype=torch.bool).scatter(-1, best, True)
+    return top_k(scores, k)
 
 
 def routed_probe(model: PreTrainedModel, batch: ExampleBatch) -> Probe:

@@ -35,9 +35,9 @@ def table_stream(tokens: Tensor, targets: dict[str, Tensor], batch: int, run: in
     lengths = {name: len(target) for name, target in targets.items()}
     if any(length != count for length in lengths.values()):
         raise ValueError(f"targets: expected one per example ({count} examples), got {lengths}")
-    steps_per_epoch = count // batch
-    if batch < 1 or steps_per_epoch < 1:
+    if not 1 <= batch <= count:
         raise ValueError(f"batch: expected 1 to {count} (the examples of the table), got {batch}")
+    steps_per_epoch = count // batch
 
     @lru_cache(maxsize=1)
     def order(epoch: int) -> Tensor:

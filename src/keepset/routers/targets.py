@@ -1,7 +1,12 @@
-"""Labels as training targets: what a distribution says as acceptable sets, and a family as a distribution.
+"""Labels as training targets: each kind of label under each loss.
 
-    family   (B, S, N) bool    the acceptable sets; rows of zeros are padding
-    weights  (B, N)            non-negative block scores: attention mass, saliency, ...
+    label    (B, N) bool       one set of blocks per example: top k, adaptive, recovered
+    family   (B, S, N) bool    acceptable sets, any one of which is enough; rows of zeros are padding
+    weights  (B, N)            non-negative block scores: attention mass, saliency
+
+                    for KL and SparseKL                        for Coverage
+    weights         as_distribution                            acceptable_sets of their top k or adaptive set
+    label, family   uniform_over_union, uniform_over_sets      acceptable_sets; a family as it is
 
 An example without a label (no set, no mass) becomes a target of zeros, which every loss leaves out.
 """
@@ -9,35 +14,28 @@ An example without a label (no set, no mass) becomes a target of zeros, which ev
 import torch
 from torch import Tensor
 
-ROUNDING = 1e-6
-"""A sum of float32 shares may miss the mass by this much; a block more for that would be an accident."""
-
 
 def as_distribution(weights: Tensor) -> Tensor:
-    """(B, N) block scores -> the distribution proportional to them."""
+    """(..., N) block scores -> the distribution proportional to them."""
     if not bool(torch.isfinite(weights).all()) or bool((weights < 0).any()):
-        raise ValueError(
-            f"weights: expected finite block scores of at least 0, got {float(weights.min())} as the least"
-        )
+        raise ValueError(f"weights: expected finite scores of at least 0, got {float(weights.min())} as the lowest")
     return weights / weights.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
 
 
-def top_sets(weights: Tensor, k: int) -> Tensor:
-    """(B, N) block scores -> (B, 1, N): the k largest as the single acceptable set; ties go to the lower block."""
-    n_blocks = weights.shape[-1]
-    if not 1 <= k <= n_blocks:
-        raise ValueError(f"k: expected 1 to {n_blocks} blocks, got {k}")
-    return (_rank(weights) < k).unsqueeze(1)
+def acceptable_sets(label: Tensor, alternatives: Tensor | None = None) -> Tensor:
+    """(B, N) -> (B, S, N): the whole label as the one set, or, where ``alternatives`` (B,), each of its blocks alone.
 
-
-def adaptive_sets(weights: Tensor, mass: float = 0.9) -> Tensor:
-    """(B, N) block scores -> (B, 1, N): the smallest set that holds ``mass`` of their sum."""
-    if not 0 < mass <= 1:
-        raise ValueError(f"mass: expected a share in (0, 1], got {mass}")
-    rank = _rank(weights)
-    ordered = as_distribution(weights).gather(-1, rank.argsort(-1))
-    before = ordered.cumsum(-1) - ordered  # the mass already held when a block is added
-    return ((before < mass - ROUNDING) & (ordered > 0)).gather(-1, rank).unsqueeze(1)
+    An evidence set is the one or the other: blocks that suffice alone, or blocks that are all necessary.
+    """
+    whole = label.unsqueeze(1)
+    if alternatives is None or not bool(alternatives.any()):
+        return whole
+    alone = label & alternatives.unsqueeze(1)
+    place = alone.cumsum(1) - 1  # block -> which of the sets it makes
+    numbers = torch.arange(int(alone.sum(1).max()), device=label.device).view(1, -1, 1)
+    singles = (place.unsqueeze(1) == numbers) & alone.unsqueeze(1)  # (B, S, N)
+    first = (whole & ~alternatives.view(-1, 1, 1)) | singles[:, :1]
+    return torch.cat([first, singles[:, 1:]], dim=1)
 
 
 def uniform_over_union(family: Tensor) -> Tensor:
@@ -48,8 +46,3 @@ def uniform_over_union(family: Tensor) -> Tensor:
 def uniform_over_sets(family: Tensor) -> Tensor:
     """(B, S, N) -> (B, N): every acceptable set counts the same, and so does every block inside it."""
     return as_distribution(as_distribution(family.float()).sum(1))
-
-
-def _rank(weights: Tensor) -> Tensor:
-    """(B, N) place of each block in descending order."""
-    return weights.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
