@@ -12,11 +12,11 @@ complementary halves breaks that chain and offers other values. Without a certif
 """
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from keepset.blocks import KeepSet
 from keepset.interventions.probe import Search
+from keepset.interventions.quickxplain import minimal_set
 from keepset.interventions.scorers import Score
 
 MAX_SET = 4
@@ -45,7 +45,7 @@ def certify(n_blocks: int, seed: int) -> Search[Certificate | None]:
     (alone,) = yield [last]
     found: KeepSet | None = last
     if not alone.correct:
-        found = yield from _quick(frozenset(), False, sorted(everything), MAX_SET)
+        found = yield from minimal_set(sorted(everything), MAX_SET)
         if not found:  # too large, or nothing needed: no context block matters
             return None
         (alone,) = yield [found]
@@ -75,24 +75,3 @@ def _bisect(n_blocks: int) -> Search[KeepSet]:
         (score,) = yield [frozenset(range(low, middle))]
         low, high = (low, middle) if score.correct else (middle, high)
     return frozenset({low})
-
-
-def _quick(background: KeepSet, changed: bool, blocks: Sequence[int], room: int) -> Search[KeepSet | None]:
-    """QuickXplain (Junker 2004): a minimal set of ``blocks`` that, with ``background``, preserves the answer.
-
-    None when it would have more than ``room`` blocks.
-    """
-    if changed:
-        (score,) = yield [background]
-        if score.correct:
-            return frozenset()
-    if room < 1:
-        return None
-    if len(blocks) == 1:
-        return frozenset(blocks)
-    left, right = blocks[: len(blocks) // 2], blocks[len(blocks) // 2 :]
-    in_right = yield from _quick(background | frozenset(left), True, right, room)
-    if in_right is None:
-        return None
-    in_left = yield from _quick(background | in_right, bool(in_right), left, room - len(in_right))
-    return None if in_left is None else in_left | in_right

@@ -1,7 +1,6 @@
 """Stage 4: which blocks an answer rests on: evidence sets, the paper's estimators, families, agreement."""
 
 from keepset.labels.agreement import covered, covers, exact_match, jaccard
-from keepset.labels.attention import adaptive_sets, attention_top_k
 from keepset.labels.estimators import ESTIMATORS, FLOOR, floored, recover
 from keepset.labels.evidence import (
     Case,
@@ -15,24 +14,27 @@ from keepset.labels.evidence import (
     top_drops,
     top_k,
 )
+from keepset.labels.families import FoundFamily, all_sets, find_families, one_set
 
 __all__ = [
     "ESTIMATORS",
     "FLOOR",
     "Case",
     "Evidence",
-    "adaptive_sets",
-    "attention_top_k",
+    "FoundFamily",
+    "all_sets",
     "covered",
     "covers",
     "evidence_sets",
     "exact_match",
     "find_evidence",
+    "find_families",
     "floored",
     "greedy_sets",
     "jaccard",
     "keep_sets",
     "label_of",
+    "one_set",
     "recover",
     "task_evidence",
     "top_drops",

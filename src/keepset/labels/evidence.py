@@ -1,9 +1,9 @@
 """The paper's label, and the sets it is compared with. A label is a (B, N) bool: which blocks it names.
 
-    evidence_sets   every block sufficient alone; if none is, every necessary block
-    top_drops       the k blocks whose hiding costs the answer most (ablation ranking)
-    greedy_sets     a sufficient set found by adding blocks in that order, then pruned
-    task_evidence   what the task says, by construction
+evidence_sets   every block sufficient alone; if none is, every necessary block
+top_drops       the k blocks whose hiding costs the answer most (ablation ranking)
+greedy_sets     a sufficient set found by adding blocks in that order, then pruned
+task_evidence   what the task says, by construction
 """
 
 from collections.abc import Sequence
@@ -74,7 +74,7 @@ def top_k(scores: Tensor, k: int | Tensor, exists: Tensor | None = None) -> Tens
 
 def rankings(scores: Tensor, exists: Tensor) -> Tensor:
     """(B, N) the place of each block when sorted by falling score; of equal ones the lower block first."""
-    order = scores.masked_fill(~exists, -torch.inf).sort(1, descending=True, stable=True).indices
+    order = scores.masked_fill(~exists, -torch.inf).sort(dim=1, descending=True, stable=True).indices
     return torch.empty_like(order).scatter_(1, order, torch.arange(scores.shape[1]).expand_as(order))
 
 
@@ -85,9 +85,7 @@ def top_drops(effects: Effects, k: int | Tensor) -> Tensor:
 
 def greedy_sets(effects: Effects) -> Tensor:
     """(B, N) bool: blocks added by falling drop until the answer is there, then pruned; empty where it never is."""
-    searches = {
-        i: add_then_prune(ranking) for i, ranking in enumerate(ranked_blocks(effects.drop, effects.exists))
-    }
+    searches = {i: add_then_prune(ranking) for i, ranking in enumerate(ranked_blocks(effects.drop, effects.exists))}
     found = effects.probe.search(searches)
     return label_of([found[i] for i in range(len(searches))], effects.drop.shape[1])
 

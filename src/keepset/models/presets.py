@@ -36,11 +36,12 @@ def paper(mixture: str, seed: int) -> TeacherConfig:
 
 
 def small(mixture: str, seed: int) -> TeacherConfig:
-    """Minutes on one core: 16 blocks of 5, 0.67M parameters, all tasks solved within a thousand steps.
+    """Minutes on one core: 16 blocks of 5, under a million parameters, all tasks solved in about a thousand steps.
 
-    The order of the stages matters. Counting forms only while attention is still soft, so aggregation
-    comes with the first unique retrieval, on short contexts; chains need a working retrieval, so they
-    come next; latest write and duplicate are variations and come last. ``docs/log.md`` has what failed.
+    The order of the stages matters. Counting forms only while attention is still soft, so aggregation comes with
+    the first unique retrieval, on short contexts; chains need a working retrieval, so they come next; latest write
+    and duplicate are variations and come last. Chains start as five pointers to five records: with one chain in
+    sight a teacher learns to find *the* chain's end, and never follows a pointer. ``docs/log.md`` has what failed.
     """
     tasks = find_mixture(mixture)
     chains = next((name for name in tasks if name.startswith("multihop")), None)
@@ -51,16 +52,17 @@ def small(mixture: str, seed: int) -> TeacherConfig:
             Stage(until=600, n_blocks=16, mixture={"unique": 1.0, "latest_write": 2.0, "duplicate": 1.0}),
         )
     else:
-        chains_alone = 240 if chains == "multihop" else 640  # steps; distractors and any order take longer
+        start = {"unique": 1.0, "aggregation": 2.0}
         stages = (
             Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
-            Stage(until=160 + chains_alone, n_blocks=16, mixture={"unique": 1.0, "aggregation": 2.0, chains: 3.0}),
-            Stage(
-                until=760 + chains_alone,
-                n_blocks=16,
-                mixture={"unique": 1.0, "latest_write": 2.0, "duplicate": 1.0, "aggregation": 2.0, chains: 1.0},
-            ),
+            Stage(until=360, n_blocks=16, mixture={**start, "multihop_1hop": 4.0}),
+            Stage(until=560, n_blocks=16, mixture={**start, "multihop_1hop": 1.0, "multihop_chains": 3.0}),
         )
+        if chains == "multihop_hardened":
+            any_order = {"multihop_1hop_shuffled": 1.0, "multihop_chains": 1.0, "multihop_hardened": 3.0}
+            stages = (*stages, Stage(until=1060, n_blocks=16, mixture={**start, **any_order}))
+        last = {"unique": 1.0, "latest_write": 2.0, "duplicate": 1.0, "aggregation": 2.0, chains: 1.0}
+        stages = (*stages, Stage(until=stages[-1].until + 600, n_blocks=16, mixture=last))
     return TeacherConfig(
         preset="small",
         mixture=mixture,
@@ -71,7 +73,7 @@ def small(mixture: str, seed: int) -> TeacherConfig:
         batch=48,
         architecture=Architecture(
             family="qwen3",
-            layers=4,
+            layers=4 if chains is None else 5,  # a layer per pointer, and one to spare
             heads=4,
             width=128,
             mlp_width=256,

@@ -55,6 +55,8 @@ CONDITIONS = {
 WARM_UPS = {
     "unique_same_family": Condition(Unique(shared="family")),
     "unique_same_member": Condition(Unique(shared="member")),
+    "multihop_1hop": Condition(Multihop(hops=1, distractor_chains=4)),
+    "multihop_1hop_shuffled": Condition(Multihop(hops=1, distractor_chains=4, shuffled=True)),
 }
 """Conditions that only the first stages of training use; never evaluated."""
 

@@ -1,7 +1,7 @@
-"""Nonce records for the synthetic tasks: what a hidden block is overwritten with, so that nothing can be copied blindly.
+"""Nonce records for the synthetic tasks: what hidden blocks are overwritten with, so that nothing is copied blindly.
 
-Filler leaves a lone value record as the only value in sight, and a model shown one value says it. A nonce keeps the kind
-of the block it replaces and changes what it says: a fresh key, another value, or a pointer into another nonce.
+Filler leaves a lone value record as the only value in sight, and a model shown one value says it. A nonce keeps the
+kind of the block it replaces and changes what it says: a fresh key, another value, a pointer into another nonce.
 
     block      0              1                 2                 3
     tokens     WRITE f3 m1 v7 WRITE f0 m2 f3 m1 WRITE f5 m0 f0 m2 WRITE f1 m4 v2
@@ -69,9 +69,7 @@ def _nonce(
     return blocks
 
 
-def _keys(
-    vocabulary: Vocabulary, avoid: set[tuple[int, int]], avoid_family: int | None
-) -> list[tuple[int, int]]:
+def _keys(vocabulary: Vocabulary, avoid: set[tuple[int, int]], avoid_family: int | None) -> list[tuple[int, int]]:
     """Every key of the vocabulary, as tokens, that is not to be avoided."""
     numbers = np.arange(vocabulary.keys)
     pairs = zip(vocabulary.family_token(numbers).tolist(), vocabulary.member_token(numbers).tolist(), strict=True)

@@ -1,0 +1,54 @@
+"""How small are behaviourally sufficient sets on chains? (appendix D)"""
+
+import time
+from functools import partial
+
+from keepset import seeds
+from keepset.evaluation.statistics import proportion
+from keepset.experiments.job import Jobs
+from keepset.experiments.labelled import RUN, Labelled, teacher_seeds
+from keepset.labels import greedy_sets, keep_sets
+from keepset.results import Metric, RunResult, current_commit, package_versions
+
+EXPERIMENT = "minimality"
+MIXTURE = "five-task"
+CONDITION = "multihop"
+EXAMPLES = {"smoke": 10, "small": 300, "paper": 300}
+ELEMENTS = ("value", "second_pointer", "first_pointer")
+"""Of a chain in position order: a target stands before the record that points to it."""
+
+
+def jobs(scale: str) -> Jobs:
+    """One result per teacher."""
+    return {f"minimality/{MIXTURE}-{seed}": partial(search, scale, seed) for seed in teacher_seeds(scale, MIXTURE)}
+
+
+def search(scale: str, seed: int) -> RunResult:
+    """Greedy sets of one teacher's solved chains, and which chain blocks are necessary."""
+    started = time.monotonic()
+    subject = Labelled.load(scale, MIXTURE, seed, CONDITION, EXAMPLES[scale])
+    solved = subject.effects.clean_correct.nonzero().flatten().tolist()
+    found = keep_sets(greedy_sets(subject.effects))
+    chains = [example.evidence for example in subject.effects.probe.examples]
+    n = max(1, len(solved))
+    metrics = [
+        proportion("solved", len(solved), subject.n),
+        Metric(name="greedy_size", value=sum(len(found[i]) for i in solved) / n, n=n),
+        proportion("strict_subset_of_chain", sum(found[i] < chains[i] for i in solved), n),
+        proportion("holds_chain", sum(found[i] >= chains[i] for i in solved), n),
+    ]
+    for place, element in enumerate(ELEMENTS):
+        flips = sum(bool(subject.effects.flip[i, sorted(chains[i])[place]]) for i in solved)
+        metrics.append(proportion(f"hiding_{element}_flips", flips, n))
+    return RunResult(
+        experiment=EXPERIMENT,
+        scale=scale,
+        command=f"keepset reproduce minimality --scale {scale}",
+        config={"mixture": MIXTURE, "seed": seed, "condition": CONDITION},
+        seeds={"intervention": seeds.INTERVENTION.seed(RUN)},
+        commit=current_commit(),
+        versions=package_versions(),
+        counts={"examples": subject.n},
+        seconds=round(time.monotonic() - started, 1),
+        metrics=tuple(metrics),
+    )

@@ -1,0 +1,113 @@
+"""Families against a brute-force monotone oracle: redundancy, chains, chains with copies."""
+
+from collections.abc import Callable
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keepset.blocks import Family, KeepSet
+from keepset.interventions import Score, Search
+from keepset.labels.families import FoundFamily, all_sets, one_set
+
+Rule = Callable[[KeepSet], bool]
+
+
+def run(search: Search, rule: Rule) -> tuple[object, int]:
+    """What a search finds when ``rule`` decides every keep set, and how many it asked."""
+    asked = 0
+    keeps = next(search)
+    while True:
+        asked += len(keeps)
+        try:
+            keeps = search.send([Score(0.0, True) if rule(keep) else Score(-5.0, False) for keep in keeps])
+        except StopIteration as stop:
+            return stop.value, asked
+
+
+def minimal(sets: list[KeepSet]) -> Family:
+    return frozenset(a for a in sets if not any(b < a for b in sets))
+
+
+def brute_force(n: int, rule: Rule) -> Family:
+    keeps = [frozenset(keep) for size in range(n + 1) for keep in combinations(range(n), size)]
+    return minimal([keep for keep in keeps if rule(keep)])
+
+
+def holds(sets: Family) -> Rule:
+    return lambda keep: any(found <= keep for found in sets)
+
+
+families = st.integers(1, 9).flatmap(
+    lambda n: st.tuples(
+        st.just(n),
+        st.lists(st.frozensets(st.integers(0, n - 1), max_size=4), min_size=1, max_size=5).map(minimal),
+    )
+)
+
+
+@given(families)
+def test_all_sets_are_those_of_brute_force(drawn: tuple[int, Family]) -> None:
+    n, known = drawn
+    found, asked = run(all_sets(n, cap=10), holds(known))
+    assert isinstance(found, FoundFamily)
+    assert found.sets == known == brute_force(n, holds(known))
+    assert found.complete
+    assert found.probes == asked
+
+
+@given(families)
+def test_one_set_is_one_of_them(drawn: tuple[int, Family]) -> None:
+    n, known = drawn
+    found, _ = run(one_set(n), holds(known))
+    assert found in known
+
+
+def copies(*places: tuple[int, ...]) -> Family:
+    """A chain each of whose records stands at one of several places."""
+    sets: list[KeepSet] = [frozenset()]
+    for alternatives in places:
+        sets = [keep | {block} for keep in sets for block in alternatives]
+    return frozenset(sets)
+
+
+@pytest.mark.parametrize(
+    ("n", "known"),
+    [
+        (16, frozenset({frozenset({1, 4, 6}), frozenset({2, 3, 9})})),  # two disjoint chains
+        (16, frozenset({frozenset({1, 4, 6}), frozenset({2, 4, 9})})),  # they share a link
+        (16, copies((0,), (3, 5), (7,))),  # a chain with one link written twice
+        (16, copies((0, 1), (3, 5))),  # both written twice
+        (32, frozenset(frozenset({block}) for block in (2, 11, 30))),  # three copies of one record
+        (12, frozenset({frozenset(range(12))})),  # everything is needed
+        (1, frozenset({frozenset({0})})),
+        (5, frozenset({frozenset()})),  # nothing is needed
+    ],
+)
+def test_redundancy_chains_and_chains_with_copies(n: int, known: Family) -> None:
+    found, _ = run(all_sets(n), holds(known))
+    assert isinstance(found, FoundFamily)
+    assert (found.sets, found.complete) == (known, True)
+
+
+def test_two_chains_of_a_long_context_cost_few_probes() -> None:
+    known = frozenset({frozenset({3, 64, 100}), frozenset({20, 21, 127})})
+    found, asked = run(all_sets(128), holds(known))
+    assert isinstance(found, FoundFamily)
+    assert found.sets == known
+    assert asked <= 128  # leave-one-out alone asks as many, and finds nothing
+
+
+def test_the_cap_is_kept_and_said() -> None:
+    known = frozenset(frozenset({block}) for block in range(6))
+    found, _ = run(all_sets(6, cap=4), holds(known))
+    assert isinstance(found, FoundFamily)
+    assert len(found.sets) == 4
+    assert found.sets < known
+    assert not found.complete
+
+
+def test_a_wrong_clean_answer_has_no_family() -> None:
+    assert run(all_sets(7), lambda keep: False)[0] == FoundFamily(frozenset(), True, 1)
+    assert run(one_set(7), lambda keep: False)[0] is None
