@@ -2,7 +2,7 @@
 
     from keepset.routers import Coverage, KL, build_router, score_blocks, table_stream, train_routers
 
-    stream = table_stream(tokens, {"imitation": attention, "causal": family}, batch=64, run=0)
+    stream = table_stream(tokens, {"imitation": attention, "causal": family}, run=0)
     trained = train_routers(
         partial(build_router, "pooling", vocabulary, block_width),
         seeds=range(5),

@@ -14,6 +14,9 @@ from keepset.blocks import ExampleBatch
 from keepset.tasks.mixture import DRAWS_PER_STEP, sample_mixture
 from keepset.tasks.vocabulary import Vocabulary
 
+BATCH = 64
+"""The paper's (appendix C)."""
+
 Stream = Callable[[int], tuple[Tensor, dict[str, Tensor]]]
 """Step -> (B, T) tokens as cut by ``router_input``, and arm -> target, (B, N) or (B, S, N)."""
 
@@ -26,7 +29,7 @@ def example_batch(
     return sample_mixture(mixture, first_seed, batch, n_blocks, width, vocabulary, n_queries=1)
 
 
-def table_stream(tokens: Tensor, targets: dict[str, Tensor], batch: int, run: int) -> Stream:
+def table_stream(tokens: Tensor, targets: dict[str, Tensor], run: int, batch: int = BATCH) -> Stream:
     """Batches of M labelled examples, in a new order every time all have been read.
 
     ``tokens`` (M, T) and ``targets`` (M, ...) may be of small integer types; a step converts only its own rows.

@@ -14,7 +14,6 @@ from keepset.routers.streams import Stream
 R = TypeVar("R", bound=Router)
 
 STEPS = 4_000
-BATCH = 64
 LEARNING_RATE = 1e-3
 """The paper's (appendix C), for every router and every loss."""
 
