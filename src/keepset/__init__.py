@@ -4,12 +4,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from keepset.explanation import explain
     from keepset.jobs.runner import label
     from keepset.models.loading import load_model
 
-__all__ = ["label", "load_model"]
+__all__ = ["explain", "label", "load_model"]
 
-_HOMES = {"label": "keepset.jobs.runner", "load_model": "keepset.models.loading"}
+_HOMES = {
+    "explain": "keepset.explanation",
+    "label": "keepset.jobs.runner",
+    "load_model": "keepset.models.loading",
+}
 
 
 def __getattr__(name: str) -> Any:

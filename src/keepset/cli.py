@@ -8,10 +8,12 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
+from keepset.files import write_json, write_text
+
 if TYPE_CHECKING:
     from keepset.experiments.job import Jobs
 
-COMMANDS = ("quickstart", "models", "teacher", "label", "bench", "reproduce", "report")
+COMMANDS = ("quickstart", "models", "teacher", "explain", "label", "bench", "reproduce", "report")
 """The order of the work, which is the order of ``--help``."""
 
 
@@ -128,6 +130,29 @@ def teacher_evaluate(
     if out:
         save_result(result, out)
         out_console.print(f"written to {out}")
+
+
+@app.command()
+def explain(
+    model: Annotated[str, typer.Option(help="A name from 'keepset models list', a folder, a .gguf file or a hub id.")],
+    context: Annotated[Path, typer.Option(help="Text file to look for evidence in; - reads standard input.")],
+    question: Annotated[str, typer.Option(help="What to ask about it.")],
+    answer: Annotated[str | None, typer.Option(help="Explain this answer instead of the model's own.")] = None,
+    blocks: Annotated[str, typer.Option(help="sentence, paragraph, line or a number of tokens.")] = "sentence",
+    mode: Annotated[str, typer.Option(help="exact, grouped or certified.")] = "exact",
+    html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the report as one HTML page.")] = None,
+    json: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the report as JSON.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Go on even when it takes long.")] = False,
+) -> None:
+    """Which sentences of a text an answer depends on: hide each, and watch the answer."""
+    from keepset.explanation import explain_file
+
+    report = explain_file(context, model, question, answer, blocks, mode, yes)
+    report.show(out_console)
+    if html:
+        write_text(html, report.to_html())
+    if json:
+        write_json(json, report.to_dict())
 
 
 @app.command()

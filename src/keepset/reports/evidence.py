@@ -152,8 +152,8 @@ def verdict(report: Report) -> str:
         return f"{enough} for the answer."
     if not necessary:
         return f"{enough}; no single block is necessary."
-    verb = "loses" if len(necessary) == 1 else "any one of them loses"
-    return f"{enough}; hiding {number_list(necessary)} {verb} the answer."
+    which = number_list(necessary) if len(necessary) == 1 else f"any one of {number_list(necessary)}"
+    return f"{enough}; hiding {which} loses the answer."
 
 
 def remarks(report: Report) -> list[str]:
