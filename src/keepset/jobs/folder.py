@@ -63,12 +63,12 @@ class LabelFolder:
     def open(self) -> Iterator[None]:
         """Inside, the folder is this process's alone, and what earlier ones finished is known."""
         lock = FileLock(self.path / ".lock")
-        try:
-            with explained(self.path):
-                self.path.mkdir(parents=True, exist_ok=True)
+        with explained(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            try:
                 lock.acquire(timeout=0)
-        except Timeout as error:
-            raise ValueError(f"{self.path}: another process is writing labels here; wait for it or stop it") from error
+            except Timeout as error:  # before the others: it is an OSError too
+                raise ValueError(f"{self.path}: another process is writing labels here; wait for it") from error
         try:
             self._begin()
             yield
@@ -115,8 +115,11 @@ class LabelFolder:
             self._journal(shard).remove()
             self.notes[shard.number] = note
             self._write_manifest()
-            with (self.path / "rejects.jsonl").open("ab") as whole:
-                self._copy_rejects(shard, whole)
+            if shard.number == max(self.notes):
+                with (self.path / "rejects.jsonl").open("ab") as whole:
+                    self._copy_rejects(shard, whole)
+            else:  # a table in the middle was missing
+                self._join_rejects()
 
     def _begin(self) -> None:
         """Checks that this job may write here, and makes again what is derived from the finished shards."""
@@ -132,9 +135,7 @@ class LabelFolder:
             self._write("README.md", CARD)
             for name in ("data", "rejects"):
                 (self.path / name).mkdir(exist_ok=True)
-            with replacing_file(self.path / "rejects.jsonl") as temporary, temporary.open("wb") as whole:
-                for number in sorted(self.notes):
-                    self._copy_rejects(self.plan.shards[number], whole)
+            self._join_rejects()
 
     def _check_empty(self) -> None:
         others = sorted(path.name for path in self.path.iterdir() if not path.name.startswith("."))
@@ -175,6 +176,11 @@ class LabelFolder:
     def _write(self, name: str, text: str) -> None:
         with replacing_file(self.path / name) as temporary:
             temporary.write_bytes(text.encode("utf-8"))
+
+    def _join_rejects(self) -> None:
+        with replacing_file(self.path / "rejects.jsonl") as temporary, temporary.open("wb") as whole:
+            for number in sorted(self.notes):
+                self._copy_rejects(self.plan.shards[number], whole)
 
     def _copy_rejects(self, shard: Shard, whole: BinaryIO) -> None:
         if self.notes[shard.number].rejected:

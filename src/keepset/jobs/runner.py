@@ -110,6 +110,7 @@ class Display:
         self.folder = folder
         self.new = 0
         self._rejected = 0
+        self._estimated = False
         self._console = Console(stderr=True)
         self._progress = Progress(
             TextColumn("labelling"),
@@ -141,11 +142,10 @@ class Display:
         self._count(begun)
 
     def advance(self, outcome: Outcome, labeller: Labeller) -> None:
-        """A group was done; the first one tells what the others will take."""
-        first = self.new == 0
+        """A group was done; the first one with labels tells what the others will take."""
         self.new += outcome.rows
         self._count(outcome)
-        if first:
+        if outcome.records and not self._estimated and not self._progress.finished:
             self._estimate(labeller)
 
     def _count(self, outcome: Outcome) -> None:
@@ -153,6 +153,7 @@ class Display:
         self._progress.update(self._task, advance=outcome.rows, rejected=self._rejected)
 
     def _estimate(self, labeller: Labeller) -> None:
+        self._estimated = True
         seconds = (time.monotonic() - self._started) / self.new
         left = self._progress.tasks[self._task].remaining or 0
         views, forwards = labeller.executor.cost.views / self.new, labeller.executor.cost.forwards / self.new

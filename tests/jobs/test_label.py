@@ -1,0 +1,226 @@
+"""Labelling a file: the labels are those of the engine, and a bad row harms nobody else."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import keepset
+from keepset.interventions import Effects, Fast, ForcedChoice, TeacherForced
+from keepset.jobs import Labelled, Labeller, Record, label, label_rows, plan_shards
+from keepset.jobs import labelling as labelling_module
+from keepset.jobs.runner import Loaded
+from keepset.jobs.tables import SCHEMA
+from keepset.labels import find_evidence
+from keepset.readouts import answer_attention, pool_attention
+from keepset.tasks.jsonl import parse_row, read_lines, row_example
+from tests.jobs.conftest import Write, row
+
+
+def table(out: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pa.concat_tables(
+        [pq.read_table(path) for path in sorted((out / "data").glob("*.parquet"))]
+    ).to_pylist()
+    return found
+
+
+def rejects(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(text) for text in (out / "rejects.jsonl").read_bytes().splitlines()]
+
+
+CANDIDATES = {"candidates": ["42", "17", "9"]}
+OWN_BLOCKS = {
+    "blocks": ["The code for BELU is 42.", "It rains."],
+    "question": "Which code?",
+    "answer": "42",
+    "id": "own",
+}
+
+
+@pytest.mark.parametrize("mode", ["exact", "grouped", "certified"])
+def test_labels_are_those_of_the_engine(tiny: Loaded, write: Write, tmp_path: Path, mode: Any) -> None:
+    data = write(row(0), row(1, **CANDIDATES), OWN_BLOCKS, row(3, context="One block.", id=5))
+    done = label(data, tiny, tmp_path / "out", mode=mode)
+    assert done == Labelled(tmp_path / "out", rows=4, rejected=0, new=4, seconds=done.seconds)
+    model, tokenizer = tiny
+    found = table(tmp_path / "out")
+    assert [record["id"] for record in found] == ["1", "2", "own", "5"]
+    for line, record in zip(read_lines(data), found, strict=True):
+        given = parse_row(line)
+        example, chars = row_example(given, tokenizer, "paragraph")
+        scorer = ForcedChoice(lambda e: e.candidates) if given.candidates else TeacherForced()
+        effects = Effects([example], Fast(model), scorer, mode=mode)
+        (evidence,) = find_evidence(effects)
+        assert record["line"] == given.line
+        assert record["n_blocks"] == len(example.blocks) == len(record["blocks"])
+        assert list(zip(record["char_start"], record["char_stop"], strict=True)) == chars
+        assert list(zip(record["token_start"], record["token_stop"], strict=True)) == list(example.blocks)
+        assert record["tokens"] == example.tokens.tolist()
+        assert (record["question"], record["answer"]) == (given.question, given.answer)
+        assert record["candidates"] == list(given.candidates)
+        assert record["clean_correct"] == effects.clean_correct.item()
+        assert record["clean_log_prob"] == pytest.approx(effects.clean_log_prob.item(), abs=1e-4)
+        assert record["drop"] == pytest.approx(effects.drop[0].tolist(), abs=1e-4)
+        assert record["flip"] == effects.flip[0].tolist()
+        assert record["sufficient"] == effects.sufficient[0].tolist()
+        assert record["measured"] == effects.hidden.measured[0].tolist()
+        assert (set(record["evidence"]), record["case"]) == (evidence.blocks, evidence.case)
+        attention = pool_attention(answer_attention(model, example.tokens[None], example.blocks), heads="mean")
+        assert record["attention"] == pytest.approx(attention[0].tolist(), abs=1e-5)
+        assert record["cost"] > 2 * len(example.tokens)
+
+
+def test_the_tables_hold_every_field_of_a_record() -> None:
+    assert SCHEMA.names == list(Record.model_fields)
+
+
+def test_bad_rows_are_rejected_with_line_reason_and_row(tiny: Loaded, write: Write, tmp_path: Path) -> None:
+    bad = {
+        2: (b"{broken", "row: expected one JSON object"),
+        3: ({"context": "x", "answer": "y"}, "question: expected some text, but the row has no such field"),
+        4: (row(4, answer=""), "answer: expected some text, got ''"),
+        5: (row(5, candidates=["42", "42 or 9"]), "candidates: expected none to be a prefix of another"),
+        6: (row(6, candidates=["17", "9"]), "candidates: expected the answer '42' among them"),
+        7: (row(7, context="word " * 3000), "context: expected at most 2048 positions"),
+        8: (row(8, question=["?"]), "question: expected some text, got ['?']"),
+        9: (b'{"context": "\xff"}', "row: expected UTF-8"),
+        10: (b'{"context": "\\ud800", "question": "q", "answer": "a"}', "half of a surrogate pair"),
+    }
+    data = write(row(1), *(given for given, _ in bad.values()), b"", row(12))
+    done = label(data, tiny, tmp_path / "out")
+    assert (done.rows, done.rejected) == (2, 9)
+    assert [record["line"] for record in table(tmp_path / "out")] == [1, 12]
+    found = rejects(tmp_path / "out")
+    assert [reject["line"] for reject in found] == list(bad)
+    for reject in found:
+        given, reason = bad[reject["line"]]
+        assert reason in reject["reason"]
+        assert reject["row"] == given if isinstance(given, dict) else isinstance(reject["row"], str)
+
+
+class Failing(Labeller):
+    """Fails on rows that ask for it, whoever is labelled beside them."""
+
+    error: Exception
+
+    def label(self, rows: Any) -> Any:
+        if any(found.row.id == "fails" for found in rows):
+            raise self.error
+        return super().label(rows)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("not enough memory"), FloatingPointError("odd"), MemoryError()])
+def test_a_row_that_fails_takes_no_other_with_it(tiny: Loaded, write: Write, error: Exception) -> None:
+    data = write(row(1), row(2, id="fails"), row(3))
+    labeller = Failing(*tiny, "paragraph", "exact")
+    labeller.error = error
+    records, rejected = label_rows(read_lines(data), labeller)
+    assert [record.line for record in records] == [1, 3]
+    assert [reject.reason for reject in rejected] == [f"model: {type(error).__name__}: {error}"]
+
+
+def test_a_lost_device_stops_the_job(tiny: Loaded, write: Write) -> None:
+    labeller = Failing(*tiny, "paragraph", "exact")
+    labeller.error = torch.AcceleratorError("device lost")
+    with pytest.raises(torch.AcceleratorError):
+        label_rows(read_lines(write(row(1, id="fails"))), labeller)
+
+
+def test_numbers_that_are_none_reject_only_their_row(
+    tiny: Loaded, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, tokenizer = tiny
+    snowman = tokenizer("☃", add_special_tokens=False)["input_ids"][-1]
+    clean = model.get_input_embeddings().weight.detach()[snowman].clone()
+    data = write(row(1, context="It rains.\n\nIt pours."), row(2), row(3, context="It rains.\n\nIt snows."))
+    labeller = Labeller(model, tokenizer, "paragraph", "exact")
+    try:
+        with torch.no_grad():
+            model.get_input_embeddings().weight[snowman] = math.nan
+        records, rejected = label_rows(read_lines(data), labeller)
+    finally:
+        with torch.no_grad():
+            model.get_input_embeddings().weight[snowman] = clean
+    assert [record.line for record in records] == [1, 3]
+    assert [(reject.line, reject.row) for reject in rejected] == [(2, json.dumps(row(2)))]
+
+
+@pytest.mark.parametrize("lines", [[], [b"", b"  "], [b"{", b"[]"]], ids=["empty", "blank", "only bad"])
+def test_a_file_without_good_rows_has_an_empty_table(
+    tiny: Loaded, write: Write, tmp_path: Path, lines: list[bytes]
+) -> None:
+    done = label(write(*lines), tiny, tmp_path / "out")
+    assert (done.rows, done.rejected) == (0, sum(bool(line.strip()) for line in lines))
+    assert table(tmp_path / "out") == []
+    assert len(rejects(tmp_path / "out")) == done.rejected
+    assert pq.read_schema(tmp_path / "out" / "data" / "shard-00000.parquet").names == SCHEMA.names
+
+
+def test_datasets_reads_the_folder_and_its_tables(tiny: Loaded, write: Write, tmp_path: Path) -> None:
+    data = write(row(1), row(2, **CANDIDATES), b"{", b"{", OWN_BLOCKS)  # the second shard has no rows
+    label(data, tiny, tmp_path / "out", shard_rows=2)
+    for loaded in (
+        datasets.load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache")),
+        datasets.load_dataset(
+            "parquet",
+            data_files={"train": str(tmp_path / "out" / "data" / "*.parquet")},
+            cache_dir=str(tmp_path / "cache"),
+        ),
+    ):
+        assert loaded["train"]["line"][:] == [1, 2, 5]
+        assert loaded["train"][0] == table(tmp_path / "out")[0]
+
+
+def test_shards_are_cut_by_rows_and_cover_every_line(write: Write) -> None:
+    plan = plan_shards(write(b"", b"1", b"2", b"", b"3", b"", b""), 2)
+    assert [(s.first_line, s.last_line, s.rows) for s in plan.shards] == [(1, 4, 2), (5, 7, 1)]
+    again = [line for s in plan.shards for line in read_lines(plan.path, s.start, s.stop, s.first_line)]
+    assert again == list(read_lines(plan.path))
+    assert plan.rows == 3
+
+
+def test_a_file_that_changes_under_the_job_stops_it(
+    tiny: Loaded, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = write(*(row(i) for i in range(3)))
+
+    def meddle(rows: Any, labeller: Labeller) -> Any:
+        data.write_bytes(data.read_bytes() + b"{}\n")
+        return label_rows(rows, labeller)
+
+    monkeypatch.setattr(labelling_module, "label_rows", meddle)
+    with pytest.raises(ValueError, match="expected the file to stay as it is while it is labelled"):
+        label(data, tiny, tmp_path / "out", shard_rows=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"mode": "fast"}, "mode: expected one of exact, certified, grouped, got 'fast'"),
+        ({"blocks": "chapter"}, "blocks: expected 'sentence', 'paragraph'"),
+        ({"shard_rows": 0}, "shard_rows: expected at least 1, got 0"),
+    ],
+)
+def test_wrong_options_write_nothing(
+    tiny: Loaded, write: Write, tmp_path: Path, arguments: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ValueError, match=text):
+        label(write(row(1)), tiny, tmp_path / "out", **arguments)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_file_is_named_before_the_model_is_loaded(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"none.jsonl: expected a JSONL file, got nothing there"):
+        label(tmp_path / "none.jsonl", "no-such-model", tmp_path / "out")
+    with pytest.raises(ValueError, match="expected a JSONL file, got a folder"):
+        label(tmp_path, "no-such-model", tmp_path / "out")
+
+
+def test_label_is_part_of_the_package() -> None:
+    assert keepset.label is label
