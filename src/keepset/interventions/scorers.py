@@ -4,10 +4,12 @@
     TeacherForced()             several answer tokens: is each the most likely one after the true ones before it?
     ForcedChoice(candidates)    is the answer the most likely of some written candidates?
     Greedy(max_new_tokens)      does the model's own continuation contain the answer?
+    Confident()                 is the answer more likely than everything else together?
 
 Every score also carries the log-probability of the whole answer, so drops mean the same under each.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,6 +17,8 @@ from dataclasses import dataclass
 from keepset.blocks import Example, KeepSet
 from keepset.interventions.executors.base import Ask, Executor
 from keepset.interventions.executors.layout import Reading, Tokens
+
+EVEN_ODDS = math.log(0.5)
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,18 @@ class GoldToken(TeacherForced):
                 f"answer: expected one token, got {len(example.answer)}; score longer answers with TeacherForced"
             )
         return (example.answer,)
+
+
+@dataclass(frozen=True)
+class Confident(TeacherForced):
+    """The answer has even odds or better, over all alternatives of the operator together.
+
+    A search for small sufficient sets meets many keep sets in which the model guesses, and a guess among three
+    values is right one time in three. Being the most likely token is luck there; being likelier than all is not.
+    """
+
+    def score(self, executor: Executor, pairs: Sequence[tuple[Example, KeepSet]]) -> list[Score]:
+        return [Score(s.log_prob, s.log_prob >= EVEN_ODDS) for s in super().score(executor, pairs)]
 
 
 @dataclass(frozen=True)

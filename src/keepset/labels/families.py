@@ -10,8 +10,8 @@ the other chain stands. One minimal set is found by halving; the others by askin
 
 This is the hitting-set tree (Reiter 1987) over the searches of ``interventions/quickxplain.py``. Exact if hiding more
 never repairs the answer. Which operator hides is the caller's choice, and decides what "sufficient" means: under
-``Mask`` a lone end record suffices because its value is the only one left to copy; under ``Overwrite`` with nonce records
-it competes with other values.
+``Mask`` a lone end record suffices because its value is the only one left to copy; under ``Overwrite`` with nonce
+records it competes with other values.
 """
 
 from collections import deque
@@ -35,6 +35,18 @@ class FoundFamily:
     """Every minimal sufficient set is there, if hiding more never repairs the answer; False when the cap cut it off."""
     probes: int
     """Keep sets asked."""
+
+    @property
+    def smallest(self) -> Family:
+        """The sets with the fewest blocks. A set that is larger than another is mostly one of those with a block
+        missing, made good by several others."""
+        least = min(map(len, self.sets), default=0)
+        return frozenset(keep for keep in self.sets if len(keep) == least)
+
+    @property
+    def union(self) -> KeepSet:
+        """Every block of a smallest set: the label."""
+        return frozenset().union(*self.smallest)
 
 
 def one_set(n_blocks: int) -> Search[KeepSet | None]:

@@ -35,6 +35,72 @@ def paper(mixture: str, seed: int) -> TeacherConfig:
     )
 
 
+SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
+    "single-hop": (
+        Stage(until=100, n_blocks=8, mixture={"unique": 1.0}),
+        Stage(until=600, n_blocks=16, mixture={"unique": 1.0, "latest_write": 2.0, "duplicate": 1.0}),
+    ),
+    "five-task": (
+        Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
+        Stage(until=360, n_blocks=16, mixture={"unique": 1.0, "aggregation": 2.0, "multihop_1hop": 4.0}),
+        Stage(
+            until=560,
+            n_blocks=16,
+            mixture={"unique": 1.0, "aggregation": 2.0, "multihop_1hop": 1.0, "multihop_chains": 3.0},
+        ),
+        Stage(
+            until=1_160,
+            n_blocks=16,
+            mixture={"unique": 1.0, "latest_write": 2.0, "duplicate": 1.0, "aggregation": 2.0, "multihop": 1.0},
+        ),
+    ),
+    "hardened": (
+        Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
+        Stage(until=400, n_blocks=16, mixture={"unique": 1.0, "aggregation": 1.0, "multihop_1hop": 4.0}),
+        Stage(
+            until=700,
+            n_blocks=16,
+            mixture={
+                "unique": 1.0,
+                "aggregation": 1.0,
+                "multihop_1hop": 1.0,
+                "multihop_1hop_shuffled": 1.0,
+                "multihop_chains": 3.0,
+            },
+        ),
+        Stage(
+            until=1_200,
+            n_blocks=16,
+            mixture={
+                "unique": 1.0,
+                "aggregation": 1.0,
+                "multihop_chains": 1.0,
+                "multihop_1hop_shuffled": 1.0,
+                "multihop_hardened": 3.0,
+            },
+        ),
+        Stage(
+            until=1_700,
+            n_blocks=16,
+            mixture={
+                "unique": 1.0,
+                "latest_write": 2.0,
+                "duplicate": 1.0,
+                "aggregation": 1.0,
+                "multihop_hardened": 2.0,
+                "multihop_chains": 1.0,
+                "multihop_1hop": 0.25,
+                "multihop_1hop_shuffled": 0.25,
+            },
+        ),
+    ),
+}
+"""From easy to hard. Chains begin with one hop among five, then three chains, then (hardened) any order."""
+
+SMALL_DECAY_START = {"single-hop": 400, "five-task": 773, "hardened": 1_200}
+"""Two thirds of the way; hardened chains are still being learned there and get a little longer."""
+
+
 def small(mixture: str, seed: int) -> TeacherConfig:
     """Minutes on one core: 16 blocks of 5, under a million parameters, all tasks solved in about a thousand steps.
 
@@ -43,26 +109,8 @@ def small(mixture: str, seed: int) -> TeacherConfig:
     and duplicate are variations and come last. Chains start as five pointers to five records: with one chain in
     sight a teacher learns to find *the* chain's end, and never follows a pointer. ``docs/log.md`` has what failed.
     """
-    tasks = find_mixture(mixture)
-    chains = next((name for name in tasks if name.startswith("multihop")), None)
-    stages: tuple[Stage, ...]
-    if chains is None:
-        stages = (
-            Stage(until=100, n_blocks=8, mixture={"unique": 1.0}),
-            Stage(until=600, n_blocks=16, mixture={"unique": 1.0, "latest_write": 2.0, "duplicate": 1.0}),
-        )
-    else:
-        start = {"unique": 1.0, "aggregation": 2.0}
-        stages = (
-            Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
-            Stage(until=360, n_blocks=16, mixture={**start, "multihop_1hop": 4.0}),
-            Stage(until=560, n_blocks=16, mixture={**start, "multihop_1hop": 1.0, "multihop_chains": 3.0}),
-        )
-        if chains == "multihop_hardened":
-            any_order = {"multihop_1hop_shuffled": 1.0, "multihop_chains": 1.0, "multihop_hardened": 3.0}
-            stages = (*stages, Stage(until=1060, n_blocks=16, mixture={**start, **any_order}))
-        last = {"unique": 1.0, "latest_write": 2.0, "duplicate": 1.0, "aggregation": 2.0, chains: 1.0}
-        stages = (*stages, Stage(until=stages[-1].until + 600, n_blocks=16, mixture=last))
+    find_mixture(mixture)
+    stages = SMALL_STAGES[mixture]
     return TeacherConfig(
         preset="small",
         mixture=mixture,
@@ -73,7 +121,7 @@ def small(mixture: str, seed: int) -> TeacherConfig:
         batch=48,
         architecture=Architecture(
             family="qwen3",
-            layers=4 if chains is None else 5,  # a layer per pointer, and one to spare
+            layers=4 if mixture == "single-hop" else 5,  # one for neighbours, one per record of a chain, one to spare
             heads=4,
             width=128,
             mlp_width=256,
@@ -81,7 +129,9 @@ def small(mixture: str, seed: int) -> TeacherConfig:
             offset_heads=2,
             zero_output_projections=True,
         ),
-        optimizer=Optimizer(name="muon", lr=1e-3, muon_lr=0.02, warmup_steps=20, decay_start=stages[-1].until * 2 // 3),
+        optimizer=Optimizer(
+            name="muon", lr=1e-3, muon_lr=0.02, warmup_steps=20, decay_start=SMALL_DECAY_START[mixture]
+        ),
         stages=stages,
     )
 

@@ -1,0 +1,109 @@
+"""Two disjoint chains to one answer: no block suffices, none is necessary (``tab:redundant``), and our families.
+
+Two searches for every minimal sufficient set stand beside the paper's labels. ``masked`` hides by the paper's mask;
+``nonce`` overwrites by nonce records, so that the end of a chain competes with other values and chains. Both ask for
+even odds on the answer, not for the most likely token: see ``Confident``.
+"""
+
+import time
+from functools import partial
+
+from keepset import seeds
+from keepset.blocks import KeepSet
+from keepset.evaluation.statistics import proportion
+from keepset.experiments.job import Jobs
+from keepset.experiments.labelled import RUN, Labelled, teacher_seeds
+from keepset.interventions import Confident, Fast, Mask, Operator, Overwrite, Probe
+from keepset.labels import covered, covers, find_families, floored, greedy_sets, keep_sets, top_k
+from keepset.results import Metric, RunResult, current_commit, package_versions
+from keepset.tasks.nonce import nonce_blocks
+
+EXPERIMENT = "redundant"
+MIXTURES = ("five-task", "hardened")
+CONDITION = "multihop_redundant"
+EXAMPLES = {"smoke": 6, "small": 300, "paper": 300}
+SEARCHED = {"smoke": 3, "small": 100, "paper": 100}
+"""Examples on which the searches run; the paper's greedy search runs on as many."""
+BUDGET = 3
+ALTERNATIVES = 3
+"""Nonces of each block."""
+
+
+def jobs(scale: str) -> Jobs:
+    """One result per teacher that learned chains."""
+    return {
+        f"redundant/{mixture}-{seed}": partial(search, scale, mixture, seed)
+        for mixture in MIXTURES
+        for seed in teacher_seeds(scale, mixture)
+    }
+
+
+def search(scale: str, mixture: str, seed: int) -> RunResult:
+    """The paper's labels and our families on one teacher."""
+    started = time.monotonic()
+    subject = Labelled.load(scale, mixture, seed, CONDITION, EXAMPLES[scale])
+    few = Labelled(subject.model, subject.config, CONDITION, SEARCHED[scale])
+    nonce = Overwrite(nonce_blocks(subject.config.vocabulary, seeds.INTERVENTION.seed(RUN), ALTERNATIVES))
+    metrics = [*papers_labels(subject), *greedy(few), *families("masked", few, Mask()), *families("nonce", few, nonce)]
+    return RunResult(
+        experiment=EXPERIMENT,
+        scale=scale,
+        command=f"keepset reproduce redundant --scale {scale}",
+        config={"mixture": mixture, "seed": seed, "budget": BUDGET, "alternatives": ALTERNATIVES},
+        seeds={"intervention": seeds.INTERVENTION.seed(RUN)},
+        commit=current_commit(),
+        versions=package_versions(),
+        counts={"examples": subject.n, "searched": few.n},
+        seconds=round(time.monotonic() - started, 1),
+        metrics=tuple(metrics),
+    )
+
+
+def papers_labels(subject: Labelled) -> list[Metric]:
+    """Dense accuracy, whether a chain alone suffices, cover by the floored estimator and by attention, singletons."""
+    effects = subject.effects
+    families = [example.family or frozenset() for example in effects.probe.examples]
+    sufficient, chains = effects.sufficient, subject.known
+    either = [min(family, key=sorted) for family in families]
+    routed = effects.probe.score(list(enumerate(either)))
+    n = subject.n
+    return [
+        proportion("dense", int(effects.clean_correct.sum()), n),
+        proportion("one_chain_suffices", sum(score.correct for score in routed), n),
+        proportion("floored_cover", sum(covered(keep_sets(floored(effects, BUDGET)), families)), n),
+        proportion("attention_cover", sum(covered(keep_sets(top_k(subject.attention, BUDGET)), families)), n),
+        Metric(name="singletons_in_chain", value=float((sufficient & chains).sum()) / n, n=n),
+        Metric(name="singletons_off_chain", value=float((sufficient & ~chains).sum()) / n, n=n),
+        proportion("nothing_over_floor", int((effects.drop < 0.25).all(1).sum()), n),
+    ]
+
+
+def greedy(subject: Labelled) -> list[Metric]:
+    families = [example.family or frozenset() for example in subject.effects.probe.examples]
+    return [proportion("greedy_cover", sum(covered(keep_sets(greedy_sets(subject.effects)), families)), subject.n)]
+
+
+def families(name: str, subject: Labelled, operator: Operator) -> list[Metric]:
+    """Every minimal sufficient set under ``operator``, against the two chains; on examples the teacher answers."""
+    executor = Fast(subject.model, operator)
+    probe = Probe(subject.batch, executor, Confident())
+    before = executor.cost.copy()
+    found = find_families(probe)
+    cost = executor.cost.since(before)
+    answered = [i for i, family in enumerate(found) if family.sets]
+    chains = {i: probe.examples[i].family or frozenset() for i in answered}
+    labels: dict[int, KeepSet] = {i: found[i].union for i in answered}
+    n = max(1, len(answered))
+    return [
+        proportion(f"{name}_answered", len(answered), subject.n),
+        proportion(f"{name}_cover", sum(covers(labels[i], chains[i]) for i in answered), n),
+        proportion(f"{name}_set_is_chain", sum(bool(found[i].sets & chains[i]) for i in answered), n),
+        proportion(f"{name}_both_chains_found", sum(found[i].sets >= chains[i] for i in answered), n),
+        proportion(f"{name}_exact_family", sum(found[i].smallest == chains[i] for i in answered), n),
+        proportion(f"{name}_exact_union", sum(labels[i] == frozenset().union(*chains[i]) for i in answered), n),
+        proportion(f"{name}_complete", sum(found[i].complete for i in answered), n),
+        Metric(name=f"{name}_label_size", value=sum(map(len, labels.values())) / n, n=n),
+        Metric(name=f"{name}_sets", value=sum(len(found[i].sets) for i in answered) / n, n=n),
+        Metric(name=f"{name}_probes", value=sum(found[i].probes for i in answered) / n, n=n),
+        Metric(name=f"{name}_tokens", value=cost.tokens / subject.n, n=subject.n),
+    ]
