@@ -16,6 +16,7 @@ import keepset
 from keepset import explanation
 from keepset.blocks import Example, KeepSet
 from keepset.cli import main
+from keepset.explanation import Writer, find_answer
 from keepset.interventions import Ask, Effects, Executor, Fast, Reference, Score, TeacherForced
 from keepset.reports.evidence import Report
 from keepset.tasks.text import text_example
@@ -72,27 +73,21 @@ def answer_when(monkeypatch: pytest.MonkeyPatch) -> Callable[[Rule], None]:
 
 def test_the_numbers_are_those_of_the_reference(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     report = keepset.explain(model, tokenizer, CONTEXT, QUESTION, max_new_tokens=4)
-    example = text_example(tokenizer, CONTEXT, QUESTION, [0])
     executor = Reference(model)
-    everything = frozenset(range(5))
-    stop = explanation.stop_tokens(model, tokenizer)
-    ((said,),) = executor.generate([Ask(example, everything, ((0,),))], 4, stop)
-    example = text_example(tokenizer, CONTEXT, QUESTION, said)
+    writer = Writer(executor, tokenizer, 4, text_example(tokenizer, CONTEXT, QUESTION, [0]))
+    opening, example = find_answer(writer.prompt, writer, None)
     effects = Effects([example], executor, TeacherForced())
     assert report.generated
     assert report.gives_answer
-    assert report.answer == report.answers.clean == tokenizer.decode(said, skip_special_tokens=True).strip()
+    assert (report.opening, report.answer) == (opening, writer.decode(example.answer))
     assert [block.drop for block in report.blocks] == pytest.approx(effects.drop[0].tolist(), abs=1e-4)
     assert [block.flip for block in report.blocks] == effects.flip[0].tolist()
     assert [block.sufficient for block in report.blocks] == effects.sufficient[0].tolist()
     kept = frozenset(report.evidence)
-    for keep, text in (
-        (kept, report.answers.only_evidence),
-        (everything - kept, report.answers.without_evidence),
-        (frozenset(), report.answers.no_context),
-    ):
-        ((said,),) = executor.generate([Ask(example, keep, ((0,),))], 4, stop)
-        assert text == tokenizer.decode(said, skip_special_tokens=True).strip()
+    assert report.answers.clean == writer.text(writer.everything)
+    assert report.answers.only_evidence == writer.text(kept)
+    assert report.answers.without_evidence == writer.text(writer.everything - kept)
+    assert report.answers.no_context == writer.text(frozenset())
     with torch.no_grad():
         tokens = torch.cat([example.tokens, torch.tensor(example.answer[:-1], dtype=torch.long)])
         model.set_attn_implementation("eager")
@@ -263,6 +258,41 @@ def test_a_model_that_writes_nothing(
     monkeypatch.setattr(explanation, "stop_tokens", lambda model, tokenizer: frozenset(range(400)))
     with pytest.raises(ValueError, match="answer: expected the model to write one, got nothing before the end"):
         keepset.explain(model, tokenizer, CONTEXT, QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("reply", "without", "answer", "opening", "explained"),
+    [
+        ("The code for NARO is 4821, a code.", "The code for NARO is now 12.", None, "The code for NARO is", "4821"),
+        ("The code is NARO. The code", "The code is NAnow", None, "The code is", "NARO"),
+        ("The code is 4.5 now! What", "No", None, "", "The code is 4.5 now"),
+        ("Dr. NARO is 48", "The code", None, "", "Dr. NARO is 48"),
+        ("NARO", "NARO", None, "", "NARO"),
+        ("NARO is", "NARO", None, "NARO", "is"),
+        ("The code for NARO is 4821.", "No", " 4821 ", "The code for NARO is", "4821"),
+        ("4821 and 4821", "No", "4821", "", "4821"),
+        ("The code for NARO is 4821.", "No", "7154", "", "7154"),
+        ("", "No", "7154", "", "7154"),
+        ("...", "No", None, "", "..."),
+    ],
+)
+def test_what_of_a_reply_is_the_answer(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    reply: str,
+    without: str,
+    answer: str | None,
+    opening: str,
+    explained: str,
+) -> None:
+    prompt = text_example(tokenizer, CONTEXT, QUESTION, answer or [0])
+    writer = Writer(Fast(model), tokenizer, 32, prompt)
+    for keep, text in ((writer.everything, reply), (frozenset[int](), without)):
+        writer.known[keep] = tuple(tokenizer(text)["input_ids"])
+    found, example = find_answer(prompt, writer, answer)
+    assert (found, writer.decode(example.answer)) == (opening, explained)
+    assert example.blocks == prompt.blocks
+    assert writer.decode(example.tokens[len(prompt.tokens) :].tolist()) == opening
 
 
 def test_stop_tokens_end_a_turn_or_a_line(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:

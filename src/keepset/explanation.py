@@ -7,11 +7,12 @@
 """
 
 import math
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast, get_args
 
@@ -54,7 +55,7 @@ def explain(
 ) -> Report:
     """Which blocks of ``context`` the answer to ``question`` depends on.
 
-    Without ``answer``, the model's own is explained: its greedy continuation up to the end of the turn or line.
+    Without ``answer``, the model's own is explained: see ``find_answer``, which says what of a reply is the answer.
     A job whose estimate is over ``max_minutes`` is refused; ``math.inf`` goes on. The plan and a progress bar go
     to ``console``, when there is one.
     """
@@ -62,18 +63,16 @@ def explain(
     if mode not in get_args(Mode):  # before a model has worked for it
         raise ValueError(f"mode: expected one of {', '.join(get_args(Mode))}, got {mode!r}")
     spans = split_blocks(context, blocks, tokenizer)
-    example = text_example(tokenizer, context, question, NOT_YET if answer is None else answer, spans)
+    prompt = text_example(tokenizer, context, question, NOT_YET if answer is None else answer, spans)
     executor = Fast(model)
-    executor.check(Ask(example, frozenset(), (example.answer,)), reserve=max_new_tokens)
-    plan = make_plan(model, example, max_new_tokens if answer is None else len(example.answer))
+    executor.check(Ask(prompt, frozenset(), (prompt.answer,)), reserve=max_new_tokens)
+    plan = make_plan(model, prompt, max_new_tokens if answer is None else len(prompt.answer))
     plan.check(max_minutes)
     if console is not None:
         console.print(plan.sentence(mode), highlight=False)
     with _progress(executor, plan.tokens, console) as begin:
-        writer = Writer(executor, tokenizer, max_new_tokens)
-        everything = frozenset(range(len(example.blocks)))
-        if answer is None:
-            example = replace(example, answer=writer.tokens(example, everything))
+        writer = Writer(executor, tokenizer, max_new_tokens, prompt)
+        opening, example = find_answer(prompt, writer, answer)
         before = executor.cost.copy()
         effects = Effects([example], executor, TeacherForced(), mode)
         (evidence,) = find_evidence(effects)
@@ -82,10 +81,10 @@ def explain(
         begin("finding sufficient sets")
         (family,) = find_families(effects.probe, cap=MOST_SETS)
         answers = Answers(
-            clean=writer.text(example, everything),
-            only_evidence=writer.text(example, evidence.blocks),
-            without_evidence=writer.text(example, everything - evidence.blocks),
-            no_context=writer.text(example, frozenset()),
+            clean=writer.text(writer.everything),
+            only_evidence=writer.text(evidence.blocks),
+            without_evidence=writer.text(writer.everything - evidence.blocks),
+            no_context=writer.text(frozenset()),
         )
         attention = answer_attention(model, example)
     whole = len(example.tokens) + len(example.answer) - 1
@@ -94,6 +93,7 @@ def explain(
         mode=mode,
         context=context,
         question=question,
+        opening=opening,
         answer=writer.decode(example.answer) if answer is None else answer.strip(),
         generated=answer is None,
         gives_answer=bool(effects.clean_correct[0]),
@@ -218,32 +218,96 @@ def answer_attention(model: PreTrainedModel, example: TextExample) -> Tensor:
 
 @dataclass(frozen=True)
 class Writer:
-    """Lets the model write."""
+    """Lets the model reply, once per keep set: greedily, up to the end of the turn or line."""
 
     executor: Executor
     tokenizer: PreTrainedTokenizerBase
     max_new_tokens: int
+    prompt: TextExample
+    known: dict[KeepSet, tuple[int, ...]] = field(default_factory=dict)
 
-    def tokens(self, example: TextExample, keep: KeepSet) -> tuple[int, ...]:
-        """The model's answer; at least one token."""
-        written = self._write(example, keep)
-        if not self.decode(written):
+    @property
+    def everything(self) -> KeepSet:
+        return frozenset(range(len(self.prompt.blocks)))
+
+    def tokens(self, keep: KeepSet) -> tuple[int, ...]:
+        if keep not in self.known:
+            stop = stop_tokens(self.executor.model, self.tokenizer)
+            ask = Ask(self.prompt, keep, (self.prompt.answer,))
+            ((self.known[keep],),) = self.executor.generate([ask], self.max_new_tokens, stop)
+        return self.known[keep]
+
+    def text(self, keep: KeepSet) -> str:
+        return self.decode(self.tokens(keep))
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True)).strip()
+
+
+def find_answer(prompt: TextExample, writer: Writer, answer: str | None) -> tuple[str, TextExample]:
+    """What of the model's reply is the answer, after the model's own words before it.
+
+        reply               The first keeper of the lighthouse was Ingrid Solberg, a Swedish engineer who
+        without context     The first keeper of the lighthouse was a British man
+        opening, answer     The first keeper of the lighthouse was | Ingrid Solberg
+
+    A whole reply changes somewhere whatever is hidden. So the words the model would write anyway, and those of a given
+    answer that stand before it in the reply, are given to the model; and an answer ends with its clause.
+    A given answer that is not in the reply stands right after the prompt.
+    """
+    reply = writer.tokens(writer.everything)
+    if answer is None:
+        if not writer.decode(reply):
             raise ValueError(
                 "answer: expected the model to write one, got nothing before the end of its turn or line; "
                 "pass the answer to explain"
             )
-        return written
+        start = _new_words(reply, writer)
+        stop = start + _clause(reply[start:], writer)
+    else:
+        window = _window(reply, answer.strip(), writer)
+        if window is None:
+            return "", prompt
+        start, stop = window
+    opening = torch.tensor(reply[:start], dtype=prompt.tokens.dtype)
+    tokens = torch.cat([prompt.tokens, opening])
+    query = Span(prompt.query.start, len(tokens))
+    return writer.decode(reply[:start]), replace(prompt, tokens=tokens, query=query, answer=reply[start:stop])
 
-    def text(self, example: TextExample, keep: KeepSet) -> str:
-        return self.decode(self._write(example, keep))
 
-    def decode(self, tokens: tuple[int, ...]) -> str:
-        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True)).strip()
+def _new_words(reply: tuple[int, ...], writer: Writer) -> int:
+    """Where the reply leaves the one without context, at the beginning of a word; 0 when it never does."""
+    without = writer.tokens(frozenset())
+    pairs = enumerate(zip(reply, without, strict=False))
+    start = next((i for i, (one, other) in pairs if one != other), min(len(reply), len(without)))
+    if not _words(writer.decode(reply[start:])):
+        return 0
+    text = writer.decode(reply)
+    while start and _words(writer.decode(reply[:start])) + _words(writer.decode(reply[start:])) != _words(text):
+        start -= 1
+    return start
 
-    def _write(self, example: TextExample, keep: KeepSet) -> tuple[int, ...]:
-        stop = stop_tokens(self.executor.model, self.tokenizer)
-        ((written,),) = self.executor.generate([Ask(example, keep, (example.answer,))], self.max_new_tokens, stop)
-        return written
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text)
+
+
+def _clause(tokens: tuple[int, ...], writer: Writer) -> int:
+    """How many of ``tokens`` the first clause has: up to a comma or the end of the sentence."""
+    text = writer.decode(tokens)
+    first, last = split_blocks(text, "sentence")[0]
+    clause = re.split(r"[,;:](?=\s)|[，；：]", text[first:last])[0].strip()
+    clause = re.sub(r"[.!?…。！？]+$", "", clause) or clause
+    return next(n for n in range(1, len(tokens) + 1) if clause in writer.decode(tokens[:n]))
+
+
+def _window(reply: tuple[int, ...], answer: str, writer: Writer) -> tuple[int, int] | None:
+    """The fewest tokens of the reply that say ``answer``, where it says it first."""
+    stop = next((n for n in range(1, len(reply) + 1) if answer in writer.decode(reply[:n])), None)
+    if stop is None:
+        return None
+    start = next(n for n in range(stop - 1, -1, -1) if answer in writer.decode(reply[n:stop]))
+    return start, stop
 
 
 def stop_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

@@ -36,6 +36,7 @@ def report(drops: list[float], **changes: object) -> Report:
         "mode": "exact",
         "context": f"<gap{''.join(texts)}",
         "question": f"Q {NASTY}",
+        "opening": f"O {NASTY}",
         "answer": f"A {NASTY}",
         "generated": True,
         "gives_answer": True,

@@ -87,6 +87,8 @@ class Report(_Frozen):
     """How effects were measured: exact, grouped or certified."""
     context: str
     question: str
+    opening: str
+    """The model's own words before the answer: visible while blocks are hidden, and not part of what is measured."""
     answer: str
     generated: bool
     """The answer is the model's own; False when it was given."""
@@ -225,7 +227,10 @@ def _heading(report: Report) -> Table:
     table.add_column()
     source = f"written by {report.model}" if report.generated else "given"
     table.add_row("question", _plain(report.question))
-    table.add_row("answer", Text.assemble(_plain(report.answer), (f"  ({source})", "dim")))
+    opening = _plain(f"{report.opening} … " if report.opening else "", "dim")
+    table.add_row(
+        "answer", Text.assemble(opening, " " * bool(opening), _plain(report.answer), (f"  ({source})", "dim"))
+    )
     table.add_row("evidence", Text(verdict(report), style="green" if report.evidence else ""))
     table.add_row("sets", Text(family_line(report)))
     for remark in remarks(report):

@@ -55,6 +55,7 @@ def page(report: Report) -> str:
     """The whole file."""
     source = f"written by {report.model}" if report.generated else f"given; measured with {report.model}"
     notes = "".join(f'<p class="note">{escape(remark)}</p>' for remark in remarks(report))
+    opening = f'<span class="soft">{escape(report.opening)} …</span> ' if report.opening else ""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -66,7 +67,7 @@ def page(report: Report) -> str:
 </head>
 <body><main>
 <h1 dir="auto">{escape(report.question)}</h1>
-<p class="answer" dir="auto">{escape(report.answer)} <span class="soft">({escape(source)})</span></p>
+<p class="answer" dir="auto">{opening}{escape(report.answer)} <span class="soft">({escape(source)})</span></p>
 <p class="verdict">{escape(verdict(report))}</p>
 {notes}
 <h2>The context</h2>
