@@ -177,7 +177,8 @@ def label(
         Console(stderr=True).print("stopped; what was finished stays: run the same command again to go on")
         raise typer.Exit(143 if isinstance(stop, Terminated) else 130) from stop
     rejects = f"; {done.rejected:,} rejected, see {out / 'rejects.jsonl'}" if done.rejected else ""
-    out_console.print(f"{done.rows:,} rows labelled in {out}{rejects} ({done.seconds:.0f} s)", soft_wrap=True)
+    text = f"{done.rows:,} rows labelled in {out}{rejects} ({done.seconds:.0f} s)"
+    out_console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 @bench_app.command("engine")

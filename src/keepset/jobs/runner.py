@@ -126,9 +126,7 @@ class Display:
     def __enter__(self) -> "Display":
         done = self.folder.labelled + self.folder.rejected
         self._rejected = self.folder.rejected
-        self._say(
-            f"{self.plan.path}: {self.plan.rows:,} rows in {len(self.plan.shards):,} shards, {done:,} done before"
-        )
+        self._say(f"{self.plan.path}: rows {self.plan.rows:,}, shards {len(self.plan.shards):,}, done before {done:,}")
         self._task = self._progress.add_task("", total=self.plan.rows, completed=done, rejected=self._rejected)
         self._progress.start()
         self._started = time.monotonic()
