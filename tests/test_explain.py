@@ -155,7 +155,7 @@ def test_empty_evidence_names_the_sets_that_stand_in_for_one_another(
     assert report.family == ((0, 1), (2, 4))
     text = shown(report)
     assert "no block is enough alone, and no single block is necessary" in text
-    assert "{0, 1} or {2, 4} (all there are)" in text
+    assert "{0, 1} or {2, 4} (no others, if hiding more never repairs the answer)" in text
 
 
 def test_an_answer_that_needs_no_context(

@@ -124,7 +124,8 @@ def test_a_report_without_effects_or_attention_can_be_drawn() -> None:
     ("case", "evidence", "flips", "gives", "text"),
     [
         ("alternatives", (1,), (), True, "Block 1 alone is enough; no single block is necessary."),
-        ("alternatives", (1,), (1,), True, "Block 1 alone is enough; hiding 1 loses the answer."),
+        ("alternatives", (1,), (1,), True, "Block 1 alone is enough; hiding it loses the answer."),
+        ("alternatives", (1,), (2,), True, "Block 1 alone is enough; hiding block 2 loses the answer."),
         ("alternatives", (1,), (0, 2), True, "Block 1 alone is enough; hiding any one of 0 and 2 loses the answer."),
         ("alternatives", (0, 1), (), False, "Each of the blocks 0 and 1 is enough alone for the answer."),
         ("necessary", (2,), (2,), True, "Block 2 is necessary, and not enough alone: hiding it loses the answer."),

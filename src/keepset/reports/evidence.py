@@ -103,7 +103,7 @@ class Report(_Frozen):
     family: tuple[tuple[int, ...], ...]
     """Minimal sufficient sets that were found."""
     complete: bool
-    """There are no others."""
+    """There are no others, if hiding more never repairs the answer."""
     blocks: tuple[BlockReport, ...]
     answers: Answers
     cost: CostReport
@@ -135,7 +135,9 @@ class Report(_Frozen):
         console = console or Console()
         console.print(_heading(self))
         console.print(_wide(self) if console.width >= NARROW else _narrow(self))
+        console.print("\nWhat the model writes", style="bold")
         console.print(_answers(self))
+        console.print()
         console.print(cost_line(self), style="dim", highlight=False)
 
 
@@ -154,7 +156,8 @@ def verdict(report: Report) -> str:
         return f"{enough} for the answer."
     if not necessary:
         return f"{enough}; no single block is necessary."
-    which = number_list(necessary) if len(necessary) == 1 else f"any one of {number_list(necessary)}"
+    which = f"block {number_list(necessary)}" if len(necessary) == 1 else f"any one of {number_list(necessary)}"
+    which = "it" if one and necessary == [*report.evidence] else which
     return f"{enough}; hiding {which} loses the answer."
 
 
@@ -187,7 +190,9 @@ def family_line(report: Report) -> str:
     if not report.family:
         return "none found"
     sets = " or ".join("{" + ", ".join(map(str, keep)) + "}" for keep in report.family)
-    return f"{sets} ({'all there are' if report.complete else 'there may be others'})"
+    return (
+        f"{sets} ({'no others, if hiding more never repairs the answer' if report.complete else 'there may be others'})"
+    )
 
 
 def cost_line(report: Report) -> str:
@@ -280,7 +285,7 @@ def _narrow(report: Report) -> Table:
 
 def _answers(report: Report) -> Table:
     table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold")
+    table.add_column(style="cyan")
     table.add_column()
     for name, said in answer_rows(report):
         table.add_row(name, _plain(said) or Text("(nothing)", style="dim"))

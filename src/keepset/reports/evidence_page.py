@@ -128,7 +128,9 @@ def _family(report: Report) -> str:
     if not report.family:
         return '<p class="soft">None was found.</p>'
     items = "".join(f"<li>{_linked(keep)}</li>" for keep in report.family)
-    others = "There are no others." if report.complete else "There may be others."
+    others = (
+        "There are no others, if hiding more never repairs the answer." if report.complete else "There may be others."
+    )
     return f'<ul>{items}</ul><p class="soft">Keeping one of them alone keeps the answer. {others}</p>'
 
 
