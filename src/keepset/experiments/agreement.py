@@ -14,7 +14,8 @@ from torch import Tensor
 from keepset import seeds
 from keepset.evaluation.statistics import proportion
 from keepset.experiments.job import Jobs
-from keepset.experiments.labelled import RUN, Labelled, teacher_seeds
+from keepset.experiments.labelled import RUN, Labelled
+from keepset.experiments.teachers import teacher_seeds
 from keepset.labels import covered, evidence_sets, exact_match, jaccard, keep_sets, top_drops, top_k
 from keepset.readouts import adaptive_set
 from keepset.results import Metric, RunResult, current_commit, package_versions

@@ -2,13 +2,18 @@
 
 from collections.abc import Callable
 
-from keepset.experiments import optimizers, sanity, teachers
+from keepset.experiments import agreement, minimality, optimizers, recovery, redundant, sanity, teachers
 from keepset.experiments.job import Jobs
 
 EXPERIMENTS: dict[str, Callable[[str], Jobs]] = {
     "teachers": teachers.jobs,
     "optimizers": optimizers.jobs,
     "sanity": sanity.jobs,
+    "agreement": agreement.jobs,
+    "minimality": minimality.jobs,
+    "recovery": recovery.jobs,
+    "temperature": recovery.temperature_jobs,
+    "redundant": redundant.jobs,
 }
 
 

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from keepset import seeds
 from keepset.blocks import ExampleBatch, KeepSet
-from keepset.experiments.teachers import SEEDS, teacher_folder
+from keepset.experiments.teachers import teacher_folder
 from keepset.interventions import Effects, Fast
 from keepset.labels import task_evidence
 from keepset.models.config import TeacherConfig
@@ -20,11 +20,6 @@ from keepset.tasks.oracle import read_query, read_records
 
 RUN = 10
 """Of the seed range 'intervention': away from the sanity anchors' examples (runs 0 and 1)."""
-
-
-def teacher_seeds(scale: str, mixture: str) -> range:
-    """Numbers of the teachers of a mixture."""
-    return range(1 if scale == "smoke" else SEEDS[mixture])
 
 
 @dataclass

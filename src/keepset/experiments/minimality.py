@@ -6,7 +6,8 @@ from functools import partial
 from keepset import seeds
 from keepset.evaluation.statistics import proportion
 from keepset.experiments.job import Jobs
-from keepset.experiments.labelled import RUN, Labelled, teacher_seeds
+from keepset.experiments.labelled import RUN, Labelled
+from keepset.experiments.teachers import teacher_seeds
 from keepset.labels import greedy_sets, keep_sets
 from keepset.results import Metric, RunResult, current_commit, package_versions
 

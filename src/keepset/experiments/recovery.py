@@ -14,7 +14,8 @@ from torch import Tensor
 from keepset import seeds
 from keepset.evaluation.statistics import proportion
 from keepset.experiments.job import Jobs
-from keepset.experiments.labelled import RUN, Labelled, teacher_seeds
+from keepset.experiments.labelled import RUN, Labelled
+from keepset.experiments.teachers import teacher_seeds
 from keepset.interventions import Effects, Fast, GoldToken
 from keepset.labels import ESTIMATORS, FLOOR, covered, exact_match, floored, keep_sets, recover, top_k
 from keepset.readouts import input_saliency

@@ -12,7 +12,8 @@ from keepset import seeds
 from keepset.blocks import KeepSet
 from keepset.evaluation.statistics import proportion
 from keepset.experiments.job import Jobs
-from keepset.experiments.labelled import RUN, Labelled, teacher_seeds
+from keepset.experiments.labelled import RUN, Labelled
+from keepset.experiments.teachers import teacher_seeds
 from keepset.interventions import Confident, Fast, Mask, Operator, Overwrite, Probe
 from keepset.labels import covered, covers, find_families, floored, greedy_sets, keep_sets, top_k
 from keepset.results import Metric, RunResult, current_commit, package_versions

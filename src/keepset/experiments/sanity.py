@@ -11,7 +11,7 @@ from keepset import seeds
 from keepset.blocks import ExampleBatch
 from keepset.evaluation.statistics import proportion
 from keepset.experiments.job import Jobs
-from keepset.experiments.teachers import SEEDS, teacher_folder
+from keepset.experiments.teachers import teacher_folder, teacher_seeds
 from keepset.interventions import Executor, Fast, GoldToken, Mask, Overwrite, filler
 from keepset.models.config import TeacherConfig
 from keepset.models.teacher import load_teacher
@@ -32,7 +32,7 @@ def jobs(scale: str) -> Jobs:
     return {
         f"sanity/{mixture}-{seed}": partial(check_teacher, scale, mixture, seed)
         for mixture in MIXTURES
-        for seed in range(SEEDS[mixture] if scale != "smoke" else 1)
+        for seed in teacher_seeds(scale, mixture)
     }
 
 
