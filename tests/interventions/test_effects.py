@@ -1,5 +1,6 @@
 """Effects from both executors, in every mode, against keep sets scored one by one; and every bad input."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -9,6 +10,7 @@ from transformers import BloomConfig, BloomForCausalLM, LlamaConfig, LlamaForCau
 from keepset.blocks import Example, KeepSet, Span
 from keepset.interventions import (
     Ask,
+    Confident,
     Effects,
     Executor,
     Fast,
@@ -173,6 +175,14 @@ def test_a_probe_scores_each_keep_set_once(fast: Fast, examples: list[Example]) 
 
 
 # Scorers.
+
+
+def test_confident_asks_for_even_odds(fast: Fast, examples: list[Example]) -> None:
+    pairs = [(example, frozenset(range(len(example.blocks)))) for example in examples]
+    for sure, likely in zip(Confident().score(fast, pairs), GoldToken().score(fast, pairs), strict=True):
+        assert sure.log_prob == likely.log_prob
+        assert sure.correct == (sure.log_prob >= math.log(0.5))
+        assert likely.correct or not sure.correct
 
 
 @pytest.mark.parametrize("executor", [Reference, Fast])

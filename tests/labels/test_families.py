@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keepset.blocks import Family, KeepSet
-from keepset.interventions import Score, Search
-from keepset.labels.families import FoundFamily, all_sets, one_set
+from keepset.interventions import Effects, Score, Search
+from keepset.labels.families import FoundFamily, all_sets, find_families, one_set
 
 Rule = Callable[[KeepSet], bool]
 
@@ -111,3 +111,27 @@ def test_the_cap_is_kept_and_said() -> None:
 def test_a_wrong_clean_answer_has_no_family() -> None:
     assert run(all_sets(7), lambda keep: False)[0] == FoundFamily(frozenset(), True, 1)
     assert run(one_set(7), lambda keep: False)[0] is None
+
+
+def test_the_label_is_the_union_of_the_smallest_sets() -> None:
+    sets = frozenset({frozenset({1, 4, 6}), frozenset({2, 3, 9}), frozenset({1, 2, 3, 8})})
+    found = FoundFamily(sets, complete=True, probes=9)
+    assert found.smallest == {frozenset({1, 4, 6}), frozenset({2, 3, 9})}
+    assert found.union == {1, 2, 3, 4, 6, 9}
+    assert FoundFamily(frozenset(), complete=True, probes=1).union == frozenset()
+
+
+def test_families_of_a_batch_are_searched_together(ruled_effects: Callable[..., Effects]) -> None:
+    def rule(i: int, keep: KeepSet) -> float:
+        chains = ({0, 2}, {1, 3}) if i == 0 else ({1},)
+        return -0.1 if any(chain <= keep for chain in chains) else -5.0
+
+    probe = ruled_effects([5, 3], rule).probe
+    found = find_families(probe)
+    assert [family.sets for family in found] == [
+        {frozenset({0, 2}), frozenset({1, 3})},
+        {frozenset({1})},
+    ]
+    assert find_families(probe, [1]) == found[1:]
+    with pytest.raises(ValueError, match="cap: expected at least one set, got 0"):
+        find_families(probe, cap=0)

@@ -1,11 +1,12 @@
 """Figures as SVG text: the same bytes from the same numbers, so that a test can hold them to the results."""
 
 import io
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-STYLE = {
+STYLE: dict[Any, Any] = {
     "svg.hashsalt": "keepset",
     "svg.fonttype": "none",
     "font.size": 9.0,
