@@ -8,8 +8,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 SAMPLED = 1_024
 """Values taken from each weight, evenly spaced. Training moves nearly all of them, so a few tell models apart."""
 
-UNIMPORTANT = ("transformers_version", "dtype")
-"""Parts of a config that do not change what the model is."""
+UNIMPORTANT = ("transformers_version", "dtype", "architectures")
+"""Parts of a config that do not change what the model is; saving a model fills them in."""
 
 
 def fingerprint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str:
@@ -22,7 +22,7 @@ def fingerprint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> s
     }
     words = json.loads(tokenizer.backend_tokenizer.to_str())
     words |= {"padding": None, "truncation": None}  # left behind by the last call
-    for part in (config, words, tokenizer.chat_template):
+    for part in (type(model).__name__, config, words, tokenizer.chat_template):
         digest.update(json.dumps(part, sort_keys=True, default=str).encode())
     for name, weight in model.state_dict().items():
         values = weight.flatten()[:: max(1, weight.numel() // SAMPLED)]
