@@ -38,20 +38,27 @@ def replacing_folder(target: Path) -> Iterator[Path]:
     shutil.rmtree(aside, ignore_errors=True)
 
 
+@contextmanager
+def replacing_file(path: Path) -> Iterator[Path]:
+    """A temporary file that becomes ``path`` when the block ends well, and vanishes otherwise.
+
+    Its name is fixed, so that what a kill leaves behind is overwritten by the next attempt.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        yield temporary
+        _flush(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
 def write_text(path: Path, text: str) -> None:
     """Writes ``text`` to ``path`` through a temporary file and a rename."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with replacing_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="")
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -31,11 +31,12 @@ from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
+from keepset.files import replacing_file
 from keepset.jobs.journal import Journal
 from keepset.jobs.labelling import Outcome, Reject
 from keepset.jobs.manifest import Job, Manifest, read_manifest
 from keepset.jobs.plan import Plan, Shard
-from keepset.jobs.tables import ShardNote, read_note, replacing_file, write_table
+from keepset.jobs.tables import ShardNote, read_note, write_table
 
 CARD = """---
 configs:

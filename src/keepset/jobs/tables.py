@@ -1,14 +1,13 @@
 """Labels as Parquet: one table per shard, which says in its metadata what it holds."""
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pydantic import BaseModel, ConfigDict
 
+from keepset.files import replacing_file
 from keepset.jobs.labelling import Record
 
 NOTE = b"keepset"
@@ -79,20 +78,3 @@ def read_note(path: Path) -> ShardNote:
             f"{path}: expected a table written by 'keepset label', got something else ({error}); "
             "delete it and run the same command again"
         ) from error
-
-
-@contextmanager
-def replacing_file(path: Path) -> Iterator[Path]:
-    """A temporary file that becomes ``path`` when the block ends well, and vanishes otherwise.
-
-    Its name is fixed, so that what a kill leaves behind is overwritten by the next attempt.
-    """
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
