@@ -158,6 +158,16 @@ def test_empty_evidence_names_the_sets_that_stand_in_for_one_another(
     assert "{0, 1} or {2, 4} (no others, if hiding more never repairs the answer)" in text
 
 
+def test_a_set_that_holds_a_smaller_one_is_not_minimal(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, answer_when: Callable[[Rule], None]
+) -> None:
+    """Hiding more repairs: 0 is enough alone and among all, but not beside 1 only; and 2 to 4 stand in for it."""
+    answer_when(lambda keep: keep in ({0}, {0, 1, 2, 3, 4}) or keep >= {2, 3, 4})
+    report = keepset.explain(model, tokenizer, CONTEXT, QUESTION, "4821", max_new_tokens=2)
+    assert report.family == ((0,), (2, 3, 4))
+    assert not report.complete
+
+
 def test_an_answer_that_needs_no_context(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, answer_when: Callable[[Rule], None]
 ) -> None:

@@ -79,7 +79,7 @@ def explain(
         effect_tokens = executor.cost.since(before).tokens
         (knows,) = effects.probe.score([(0, frozenset())])
         begin("finding sufficient sets")
-        (family,) = find_families(effects.probe, cap=MOST_SETS)
+        family, complete = find_family(effects, knows.correct)
         answers = Answers(
             clean=writer.text(writer.everything),
             only_evidence=writer.text(evidence.blocks),
@@ -100,8 +100,8 @@ def explain(
         knows_answer=knows.correct,
         log_prob=float(effects.clean_log_prob[0]),
         case=evidence.case.value,
-        family=tuple(sorted((tuple(sorted(keep)) for keep in family.sets), key=lambda keep: (len(keep), keep))),
-        complete=family.complete,
+        family=tuple(sorted((tuple(sorted(keep)) for keep in family), key=lambda keep: (len(keep), keep))),
+        complete=complete,
         blocks=_block_reports(example, spans, effects, attention, evidence.blocks),
         answers=answers,
         cost=CostReport(
@@ -207,6 +207,26 @@ def duration(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:,.0f} {unit}"
     return f"{seconds:.0f} seconds"
+
+
+def find_family(effects: Effects, knows: bool) -> tuple[frozenset[KeepSet], bool]:
+    """Minimal sufficient sets of the one example, and whether there are no others if hiding more never repairs.
+
+    Starts from the blocks that are enough alone: without all of them the answer is usually lost, and nothing is left
+    to search. On real models hiding more does repair sometimes, and a search returns sets that hold a smaller one.
+    """
+    if knows:
+        return frozenset({frozenset()}), True
+    probe = effects.probe
+    alone = torch.nonzero(effects.sufficient[0]).flatten().tolist()
+    (rest,) = probe.score([(0, probe.blocks(0) - frozenset(alone))])
+    singles = frozenset(frozenset({block}) for block in alone)
+    if not rest.correct:
+        return singles, True
+    (found,) = find_families(probe, cap=MOST_SETS)
+    sets = singles | found.sets
+    smallest = frozenset(keep for keep in sets if not any(other < keep for other in sets))
+    return smallest, found.complete and smallest == found.sets
 
 
 def answer_attention(model: PreTrainedModel, example: TextExample) -> Tensor:
