@@ -37,6 +37,8 @@ TIMED_TOKENS = 1_024
 """Of the clean prompt, to see how fast the model is: enough for a forward to cost what its tokens cost."""
 MOST_SETS = 4
 """Minimal sufficient sets to look for: each costs a search of its own, and a reader wants to know if there is one."""
+LEAST_PROBES = 50
+"""Keep sets that a search for minimal sets may always ask, however short the text."""
 NOT_YET: tuple[int, ...] = (0,)
 """Stands for the answer until the model has written it."""
 
@@ -223,7 +225,8 @@ def find_family(effects: Effects, knows: bool) -> tuple[frozenset[KeepSet], bool
     singles = frozenset(frozenset({block}) for block in alone)
     if not rest.correct:
         return singles, True
-    (found,) = find_families(probe, cap=MOST_SETS)
+    as_the_effects_took = 2 * len(probe.examples[0].blocks)
+    (found,) = find_families(probe, cap=MOST_SETS, max_probes=max(LEAST_PROBES, as_the_effects_took))
     sets = singles | found.sets
     smallest = frozenset(keep for keep in sets if not any(other < keep for other in sets))
     return smallest, found.complete and smallest == found.sets

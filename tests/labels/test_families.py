@@ -108,6 +108,16 @@ def test_the_cap_is_kept_and_said() -> None:
     assert not found.complete
 
 
+def test_a_wide_tree_is_cut_off_and_said() -> None:
+    known = frozenset({frozenset(range(8)), frozenset(range(8, 16))})  # 64 nodes to prove there is no third set
+    found, asked = run(all_sets(16, max_probes=60), holds(known))
+    assert isinstance(found, FoundFamily)
+    assert found.sets == known
+    assert not found.complete
+    assert asked <= 60 + 2 * 16
+    assert run(all_sets(16), holds(known))[0].complete  # type: ignore[attr-defined]
+
+
 def test_a_wrong_clean_answer_has_no_family() -> None:
     assert run(all_sets(7), lambda keep: False)[0] == FoundFamily(frozenset(), True, 1)
     assert run(one_set(7), lambda keep: False)[0] is None
@@ -133,5 +143,5 @@ def test_families_of_a_batch_are_searched_together(ruled_effects: Callable[..., 
         {frozenset({1})},
     ]
     assert find_families(probe, [1]) == found[1:]
-    with pytest.raises(ValueError, match="cap: expected at least one set, got 0"):
+    with pytest.raises(ValueError, match="cap, max_probes: expected at least one set and one probe, got 0"):
         find_families(probe, cap=0)

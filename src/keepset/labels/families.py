@@ -24,6 +24,8 @@ from keepset.interventions.quickxplain import minimal_set
 
 CAP = 8
 """Sets of one example; more are not looked for."""
+MAX_PROBES = 400
+"""Keep sets of one example after which no further node of the tree is opened: large sets make wide trees."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class FoundFamily:
 
     sets: Family
     complete: bool
-    """Every minimal sufficient set is there, if hiding more never repairs the answer; False when the cap cut it off."""
+    """Every minimal sufficient set is there, if hiding more never repairs the answer; False when a limit cut it off."""
     probes: int
     """Keep sets asked."""
 
@@ -58,14 +60,14 @@ def one_set(n_blocks: int) -> Search[KeepSet | None]:
     return (yield from _minimal(everything))
 
 
-def all_sets(n_blocks: int, cap: int = CAP) -> Search[FoundFamily]:
-    """Every minimal sufficient set, up to ``cap`` of them."""
+def all_sets(n_blocks: int, cap: int = CAP, max_probes: int = MAX_PROBES) -> Search[FoundFamily]:
+    """Every minimal sufficient set, up to ``cap`` of them, as far as about ``max_probes`` go."""
     everything = frozenset(range(n_blocks))
     sets: list[KeepSet] = []
     probes = 0
     queue: deque[KeepSet] = deque([frozenset()])
     queued = {frozenset[int]()}
-    while queue and len(sets) < cap:
+    while queue and len(sets) < cap and probes < max_probes:
         without = queue.popleft()
         known = next((keep for keep in sets if not keep & without), None)
         if known is None:
@@ -86,15 +88,17 @@ def all_sets(n_blocks: int, cap: int = CAP) -> Search[FoundFamily]:
     return FoundFamily(frozenset(sets), not queue, probes)
 
 
-def find_families(probe: Probe, numbers: Sequence[int] | None = None, cap: int = CAP) -> list[FoundFamily]:
+def find_families(
+    probe: Probe, numbers: Sequence[int] | None = None, cap: int = CAP, max_probes: int = MAX_PROBES
+) -> list[FoundFamily]:
     """The family of each example (of ``numbers``, all by default)."""
-    if cap < 1:
-        raise ValueError(f"cap: expected at least one set, got {cap}")
+    if cap < 1 or max_probes < 1:
+        raise ValueError(f"cap, max_probes: expected at least one set and one probe, got {cap} and {max_probes}")
     numbers = range(len(probe)) if numbers is None else numbers
     found: dict[int, FoundFamily] = {}
     for group in probe.groups(numbers):
         with probe.hold(group):
-            found |= probe.search({i: all_sets(len(probe.examples[i].blocks), cap) for i in group})
+            found |= probe.search({i: all_sets(len(probe.examples[i].blocks), cap, max_probes) for i in group})
     return [found[i] for i in numbers]
 
 

@@ -42,16 +42,23 @@ SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
     ),
     "five-task": (
         Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
-        Stage(until=360, n_blocks=16, mixture={"unique": 1.0, "aggregation": 2.0, "multihop_1hop": 4.0}),
+        Stage(until=340, n_blocks=16, mixture={"unique": 1.0, "aggregation": 2.0, "multihop_1hop": 4.0}),
         Stage(
-            until=560,
+            until=540,
             n_blocks=16,
-            mixture={"unique": 1.0, "aggregation": 2.0, "multihop_1hop": 1.0, "multihop_chains": 3.0},
+            mixture={"unique": 1.0, "aggregation": 2.0, "multihop_1hop": 1.0, "multihop_chains": 4.0},
         ),
         Stage(
-            until=1_160,
+            until=960,
             n_blocks=16,
-            mixture={"unique": 1.0, "latest_write": 2.0, "duplicate": 1.0, "aggregation": 2.0, "multihop": 1.0},
+            mixture={
+                "unique": 1.0,
+                "latest_write": 2.0,
+                "duplicate": 1.0,
+                "aggregation": 2.0,
+                "multihop": 0.5,
+                "multihop_chains": 1.5,
+            },
         ),
     ),
     "hardened": (
@@ -97,7 +104,7 @@ SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
 }
 """From easy to hard. Chains begin with one hop among five, then three chains, then (hardened) any order."""
 
-SMALL_DECAY_START = {"single-hop": 400, "five-task": 773, "hardened": 1_200}
+SMALL_DECAY_START = {"single-hop": 400, "five-task": 640, "hardened": 1_200}
 """Two thirds of the way; hardened chains are still being learned there and get a little longer."""
 
 
