@@ -47,6 +47,7 @@ def test_fast_says_what_the_reference_says(written: list[RunResult]) -> None:
         rows = 2 * result.config["n_blocks"] + 1
         assert result.counts["rows_compared"] == rows * result.counts["examples"]
         assert result.metric("exact_same_set").value == result.metric("exact_same_necessary").value == 1.0
+        assert result.metric("evidence_same_set").value == 1.0
 
 
 def test_tokens_are_those_of_the_theory(written: list[RunResult]) -> None:
@@ -127,7 +128,7 @@ def test_jobs_are_one_file_per_setting() -> None:
 
 def test_the_engine_table_has_a_row_per_mode(written: list[RunResult]) -> None:
     table = engine_table(written)
-    assert len([row for row in table.rows if row]) == 3 * len(written)
+    assert len([row for row in table.rows if row]) == 4 * len(written)
     assert table.markdown()
     assert table.latex()
     assert not peers_table(written).rows
@@ -165,7 +166,8 @@ def test_the_peers_table_compares_on_the_units_all_explained() -> None:
     assert result.metric("captum_seconds").n == result.metric("contextcite_found").n == 1
     table = peers_table([result])
     assert [row[1] for row in table.rows] == [
-        "keepset grouped, leave-one-out only",
+        "keepset, every block alone",
+        "keepset evidence set",
         "keepset exact",
         "keepset grouped",
         "keepset certified",

@@ -7,7 +7,8 @@ one example of records, or one batch of a teacher. What each side computes of a 
     exact       the same numbers through the fast executor
     grouped     clean and every block alone; blocks hidden in groups, singly only where a group moves the answer
     certified   one set proved sufficient, necessary and stable among decoys; ``grouped`` where there is no proof
-    attribution ``grouped`` without the blocks alone: only what the other tools answer
+    evidence    the evidence set alone: clean, every block alone, every block hidden where no block is enough
+    attribution every block alone: which block the answer comes from, which is what the other tools answer
     captum      the answer's log-probability without each record's text (N + 1 rows)
     contextcite the answer's log-odds on 64 random halves of the records, and a sparse fit
     clean       one forward of the whole context: the limit
@@ -37,9 +38,10 @@ from keepset import seeds
 from keepset.blocks import Example
 from keepset.experiments import peers
 from keepset.experiments.job import Jobs
-from keepset.experiments.tally import ATTRIBUTION, MODES, TOLERANCE, Ask, Spent, Tally, compare, metrics, tops
+from keepset.experiments.tally import ATTRIBUTION, EVIDENCE, MODES, TOLERANCE, Ask, Spent, Tally, compare, metrics, tops
 from keepset.experiments.teachers import teacher_folder
 from keepset.interventions import Effects, Fast, ForcedChoice, GoldToken, Mode, Probe, Reference, Score, Scorer
+from keepset.labels import evidence_sets, keep_sets
 from keepset.models.loading import load_model
 from keepset.models.presets import find_preset
 from keepset.models.teacher import build_teacher, load_teacher
@@ -98,12 +100,10 @@ def settings(scale: str) -> tuple[Setting, ...]:
     ]
     return (
         *teacher,
-        Setting(subject="records", model=PRETRAINED, n_blocks=16, units=8, budget=250, peer_units=8),
-        Setting(subject="records", model=PRETRAINED, n_blocks=32, units=4, budget=350, peer_units=4),
-        Setting(subject="records", model=PRETRAINED, n_blocks=64, units=2, budget=900, reference_rows=36, peer_units=1),
-        Setting(
-            subject="records", model=PRETRAINED, n_blocks=128, units=2, budget=3_000, reference_rows=18, peer_units=1
-        ),
+        Setting(subject="records", model=PRETRAINED, n_blocks=16, units=4, budget=300, peer_units=4),
+        Setting(subject="records", model=PRETRAINED, n_blocks=32, units=2, reference_rows=16, peer_units=2),
+        Setting(subject="records", model=PRETRAINED, n_blocks=64, units=2, reference_rows=16, peer_units=1, budget=500),
+        Setting(subject="records", model=PRETRAINED, n_blocks=128, units=2, reference_rows=16, budget=1_500),
     )
 
 
@@ -224,7 +224,7 @@ def measure_unit(
         rows = random.Random(seeds.INTERVENTION.seed(0, unit)).sample(asks, setting.reference_rows)
     # Made before the clock starts: an executor tries the model on a few tokens first.
     effects = {mode: Effects(examples, Fast(subject.model), subject.scorer, mode=mode) for mode in MODES}
-    attribution = Effects(examples, Fast(subject.model), subject.scorer, mode="grouped")
+    evidence, attribution = (Effects(examples, Fast(subject.model), subject.scorer) for _ in range(2))
     paper = Probe(examples, Reference(subject.model), subject.scorer)
     limit = Probe(examples, Fast(subject.model), subject.scorer)
     reference: list[Score] = []
@@ -235,9 +235,12 @@ def measure_unit(
     def run_reference() -> None:
         reference.extend(paper.score(rows))
 
+    def run_evidence() -> None:
+        tally.evidence[EVIDENCE] += keep_sets(evidence_sets(evidence))
+
     def run_attribution() -> None:
-        for example, drops in zip(examples, attribution.drop.tolist(), strict=True):
-            tally.found[ATTRIBUTION].append(tops(drops, example))
+        for example, log_probs in zip(examples, attribution.alone.log_prob.tolist(), strict=True):
+            tally.found[ATTRIBUTION].append(tops(log_probs, example))
 
     def run_peer(side: str) -> None:
         for example in examples:
@@ -249,7 +252,7 @@ def measure_unit(
 
     sides: dict[str, Callable[[], None]] = {"reference": run_reference}
     sides |= {mode: partial(run_mode, mode) for mode in MODES}
-    sides |= {ATTRIBUTION: run_attribution}
+    sides |= {EVIDENCE: run_evidence, ATTRIBUTION: run_attribution}
     sides |= {side: partial(run_peer, side) for side in others}
     sides |= {"clean": run_clean}
     for side in rotated(list(sides), unit):

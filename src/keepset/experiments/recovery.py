@@ -26,9 +26,9 @@ TEMPERATURE = "temperature"
 MIXTURE = "five-task"
 CONDITIONS = ("unique", "latest_write", "multihop")
 BUDGET = 3
-EXAMPLES = {"smoke": 8, "small": 800, "paper": 2_667}
+EXAMPLES = {"smoke": 8, "small": 400, "paper": 2_667}
 """Per condition; the paper labels 8,000 in all."""
-TEMPERATURE_EXAMPLES = {"smoke": 8, "small": 400, "paper": 667}
+TEMPERATURE_EXAMPLES = {"smoke": 8, "small": 200, "paper": 667}
 TEMPERATURES = (0.5, 1.0, 2.0, 4.0)
 FLOORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """The paper sweeps its floor from 0.25 to 4 nats."""

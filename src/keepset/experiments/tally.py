@@ -13,8 +13,10 @@ from keepset.results import Metric
 TOLERANCE = 1e-3
 """Nats by which two executors may differ."""
 MODES: tuple[Mode, ...] = ("exact", "grouped", "certified")
+EVIDENCE = "evidence"
+"""The evidence set and nothing else: every block alone; every block hidden only where none is enough."""
 ATTRIBUTION = "attribution"
-"""Only what the other tools answer: what the answer loses without each block, hidden in groups."""
+"""Only what the other tools answer, which block it comes from: the answer's log-probability given each block alone."""
 PEERS = ("captum", "contextcite")
 
 Ask = tuple[int, KeepSet]
@@ -91,22 +93,23 @@ def metrics(tally: Tally) -> Iterator[Metric]:
         yield Metric(name=f"{side}_seconds", value=median(s.seconds for s in spent.values()), n=n)
         yield Metric(name=f"{side}_wall_seconds", value=median(s.wall for s in spent.values()), n=n)
         yield Metric(name=f"{side}_tokens", value=median(s.tokens for s in spent.values()), n=n)
-    for mode in MODES:
-        yield from ratio(tally, "reference", mode)
+    for side in (*MODES, EVIDENCE):
+        yield from ratio(tally, "reference", side)
     for peer in PEERS:
         if peer in tally.spent:
-            for side in (*MODES, ATTRIBUTION):
+            for side in (*MODES, EVIDENCE, ATTRIBUTION):
                 yield from ratio(tally, peer, side)
     yield proportion("same_labels", sum(tally.same_labels), len(tally.same_labels))
     yield Metric(name="largest_gap", value=tally.gap, n=tally.rows_compared)
     n = len(tally.annotated)
     yield proportion("clean_correct", sum(tally.clean_correct), n)
     yield proportion("certificates", sum(tally.certified), n)
+    for side in (*MODES, EVIDENCE):
+        same = [a == b for a, b in zip(tally.evidence[side], tally.evidence["exact"], strict=True)]
+        yield proportion(f"{side}_same_set", sum(same), n)
     for mode in MODES:
-        same = [a == b for a, b in zip(tally.evidence[mode], tally.evidence["exact"], strict=True)]
         flips = [a == b for a, b in zip(tally.necessary[mode], tally.necessary["exact"], strict=True)]
         gold = [a == b for a, b in zip(tally.evidence[mode], tally.annotated, strict=True)]
-        yield proportion(f"{mode}_same_set", sum(same), n)
         yield proportion(f"{mode}_same_necessary", sum(flips), n)
         yield proportion(f"{mode}_annotated_set", sum(gold), n)
         yield Metric(name=f"{mode}_set_size", value=sum(map(len, tally.evidence[mode])) / n, n=n)

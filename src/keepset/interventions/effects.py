@@ -145,15 +145,18 @@ class Effects:
     @cached_property
     def hidden(self) -> Table:
         """Leave-one-out: each block hidden, all others kept."""
-        if self.mode == "exact":
-            return self._leave_one_out(range(len(self.probe)))
-        if self.mode == "grouped":
-            return self._group_tested(range(len(self.probe)))
-        table = self._group_tested([i for i, found in self._certificates.items() if found is None])
-        for i, found in self._certificates.items():
-            if found is not None:
-                table.put([(i, block) for block in found.hidden], list(found.hidden.values()))
-        return table
+        return self._hidden(range(len(self.probe)))
+
+    @cached_property
+    def flip_unless_sufficient(self) -> Tensor:
+        """(B, N) bool: ``flip`` of the examples of which no block is sufficient; False for the others.
+
+        All that an evidence set asks of leave-one-out, which is most of the work: where one block is enough alone,
+        nobody needs to know which ones are necessary.
+        """
+        numbers = (~self.sufficient.any(1)).nonzero().flatten().tolist()
+        hidden = self._hidden(numbers)
+        return self.clean_correct[:, None] & hidden.measured & ~hidden.correct if numbers else hidden.correct
 
     @cached_property
     def alone(self) -> Table:
@@ -190,6 +193,18 @@ class Effects:
             with self.probe.hold(group):
                 found |= self.probe.search(searches)
         return found
+
+    def _hidden(self, numbers: Sequence[int]) -> Table:
+        """Leave-one-out of the examples ``numbers``, as the mode does it."""
+        if self.mode == "exact":
+            return self._leave_one_out(numbers)
+        if self.mode == "grouped":
+            return self._group_tested(numbers)
+        table = self._group_tested([i for i in numbers if self._certificates[i] is None])
+        for i in numbers:
+            if found := self._certificates[i]:
+                table.put([(i, block) for block in found.hidden], list(found.hidden.values()))
+        return table
 
     def _leave_one_out(self, numbers: Sequence[int]) -> Table:
         table = Table.empty(*self.exists.shape)

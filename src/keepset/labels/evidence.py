@@ -39,8 +39,7 @@ class Evidence:
 
 def evidence_sets(effects: Effects) -> Tensor:
     """(B, N) bool: the causal evidence set."""
-    sufficient = effects.sufficient
-    return torch.where(sufficient.any(1, keepdim=True), sufficient, effects.flip)
+    return effects.sufficient | effects.flip_unless_sufficient
 
 
 def find_evidence(effects: Effects) -> list[Evidence]:

@@ -4,8 +4,10 @@ from keepset.reports.tables import Table
 from keepset.results import RunResult
 
 MODES = ("exact", "grouped", "certified")
+EVIDENCE = "evidence"
 SIDES = {
-    "attribution": "keepset grouped, leave-one-out only",
+    "attribution": "keepset, every block alone",
+    "evidence": "keepset evidence set",
     "exact": "keepset exact",
     "grouped": "keepset grouped",
     "certified": "keepset certified",
@@ -22,7 +24,7 @@ def engine_table(results: list[RunResult]) -> Table:
         if rows:
             rows.append(())
         config = result.config
-        for mode in MODES:
+        for mode in (*MODES, EVIDENCE):
             same = result.metric(f"{mode}_same_set")
             rows.append(
                 (
@@ -36,8 +38,8 @@ def engine_table(results: list[RunResult]) -> Table:
                     times(result, "reference", mode, "seconds"),
                     times(result, "reference", mode, "tokens"),
                     f"{result.metric('same_labels').value:.2f}" if mode == "exact" else f"{same.value:.2f}",
-                    f"{result.metric(f'{mode}_same_necessary').value:.2f}",
-                    f"{result.metric(f'{mode}_annotated_set').value:.2f}",
+                    f"{result.metric(f'{mode}_same_necessary').value:.2f}" if mode in MODES else "",
+                    f"{result.metric(f'{mode}_annotated_set').value:.2f}" if mode in MODES else "",
                 )
             )
     return Table(
@@ -66,8 +68,8 @@ def engine_table(results: list[RunResult]) -> Table:
             "Seconds are CPU seconds of one thread per example; clean is one forward of the whole context.",
             "Same set: for exact, the share of units on which every row the reference ran gives the same answer and "
             "the same log-probability to a thousandth of a nat; for the other modes, the share of examples with "
-            "exact's evidence set. Same flips: exact's necessary blocks. Annotated set: the evidence set is "
-            "the annotated one.",
+            "exact's evidence set. Evidence: only that set, so leave-one-out runs where no block is enough alone. "
+            "Same flips: exact's necessary blocks. Annotated set: the evidence set is the annotated one.",
             *(sampled(result) for result in in_order(results) if result.config["reference_rows"]),
         ),
     )
@@ -85,7 +87,8 @@ def peers_table(results: list[RunResult]) -> Table:
         tried = result.config["contextcite_batch_seconds"]
         batch_sizes[result.config["n_blocks"]] = min(tried, key=lambda size: float(tried[size]))
         for side, label in SIDES.items():
-            found = result.metric(f"{side}_found")
+            names = {metric.name for metric in result.metrics}
+            found = result.metric(f"{side}_found") if f"{side}_found" in names else None
             rows.append(
                 (
                     str(result.config["n_blocks"]),
@@ -93,7 +96,7 @@ def peers_table(results: list[RunResult]) -> Table:
                     seconds(result.metric(f"{side}_seconds").value),
                     f"{result.metric(f'{side}_tokens').value:,.0f}",
                     *(times(result, peer, side, "seconds") if side not in PEERS else "" for peer in PEERS),
-                    f"{found.value:.2f} of {found.n}",
+                    f"{found.value:.2f} of {found.n}" if found else "",
                 )
             )
     sizes = ", ".join(f"{size} at N = {n}" for n, size in batch_sizes.items())
@@ -106,8 +109,8 @@ def peers_table(results: list[RunResult]) -> Table:
         columns=("N", "tool", "seconds", "tokens", "Captum costs ×", "ContextCite costs ×", "found"),
         rows=tuple(rows),
         notes=(
-            "CPU seconds of one thread per example, medians. The first row answers what the other tools answer; "
-            "the next three also hold the sufficiency of every block (exact, grouped) or the proof (certified).",
+            "CPU seconds of one thread per example, medians. The first row answers what the other tools answer, which "
+            "record the answer comes from: the one that, alone, makes it most likely.",
             f"Captum takes one variant per forward. ContextCite at its fastest batch size: {sizes}.",
         ),
     )

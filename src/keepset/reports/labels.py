@@ -94,8 +94,8 @@ def agreement_table(results: list[RunResult]) -> Table:
         rows=tuple(rows),
         notes=(
             "By chance: about what two random sets of that mean size share, s / (2N - s) for s of N = "
-            f"{BLOCKS} blocks. A set that names most of a short context agrees with any other; the paper's adaptive sets, "
-            "14 of 32 blocks, would share 0.28.",
+            f"{BLOCKS} blocks. A set that names most of a short context agrees with any other; the paper's adaptive "
+            "sets, 14 of 32 blocks, would share 0.28.",
         ),
     )
 
@@ -393,7 +393,7 @@ def redundancy_figure(results: list[RunResult]) -> str:
     """``fig:redundancy``: what copies of the answering record do to each label's agreement across teachers."""
     found = by_condition(results)
     copies = {m: found[f"duplicate_m{m}"] for m in (1, 2, 4)}
-    figure = new_figure()
+    figure = new_figure(width=7.0)
     axes = figure.axes[0]
     x = list(copies)
     lines = {
