@@ -61,14 +61,16 @@ def teachers_table(results: list[RunResult]) -> Table:
 def conditions_table(results: list[RunResult]) -> Table:
     """Mean accuracy over seeds, and the range, for every evaluation condition."""
     mixtures = [mixture for mixture in TASKS if any(r.config["mixture"] == mixture for r in results)]
-    names = [metric.name for metric in results[0].metrics]
+    fullest = max(results, key=lambda result: len(result.metrics))
     rows = []
-    for name in names:
+    for metric in fullest.metrics:
         cells = []
         for mixture in mixtures:
-            values = [r.metric(name).value for r in results if r.config["mixture"] == mixture]
-            cells.append(f"{sum(values) / len(values):.3f} ({min(values):.2f}–{max(values):.2f})")
-        rows.append((name, str(results[0].metric(name).n), *cells))
+            runs = [r for r in results if r.config["mixture"] == mixture]
+            values = [m.value for r in runs for m in r.metrics if m.name == metric.name]
+            mean = f"{sum(values) / len(values):.3f} ({min(values):.2f}–{max(values):.2f})" if values else ""
+            cells.append(mean if len(values) in (0, len(runs)) else f"{mean}, {len(values)} of {len(runs)}")
+        rows.append((metric.name, str(metric.n), *cells))
     counts = {mixture: sum(r.config["mixture"] == mixture for r in results) for mixture in mixtures}
     return Table(
         name="teacher-conditions",
