@@ -150,6 +150,28 @@ def test_one_pass_of_effects_serves_every_estimator(ruled_effects: Ruled) -> Non
     assert len(asked) == len(set(asked)) <= 2 * 5 + 1 + 3  # the prefixes are the only further probes
 
 
+def test_leave_one_out_runs_only_where_no_block_is_enough(ruled_effects: Ruled) -> None:
+    asked: list[tuple[int, KeepSet]] = []
+
+    def rule(i: int, keep: KeepSet) -> float:
+        asked.append((i, keep))
+        return copies(i, keep) if i == 0 else chain(i, keep)
+
+    effects = ruled_effects([5, 5], rule)
+    assert keep_sets(evidence_sets(effects)) == [{1, 3}, {0, 2, 4}]
+    hidden = [(i, keep) for i, keep in asked if len(keep) == 4]
+    assert [i for i, _ in hidden] == [1] * 5
+    assert keep_sets(effects.flip_unless_sufficient) == [set(), {0, 2, 4}]
+    assert keep_sets(effects.flip) == [set(), {0, 2, 4}]
+    assert len(asked) == len(set(asked)), "what was measured is not measured again"
+
+
+@pytest.mark.parametrize("mode", ["exact", "grouped", "certified"])
+def test_every_mode_finds_the_evidence_of_plain_rules(ruled_effects: Ruled, mode: str) -> None:
+    effects = ruled_effects([5, 5, 5], lambda i, keep: (copies, chain, never)[i](i, keep), mode)
+    assert keep_sets(evidence_sets(effects)) == [{1, 3}, {0, 2, 4}, set()]
+
+
 def test_bad_estimators_and_budgets(ruled_effects: Ruled) -> None:
     effects = ruled_effects([3], copies)
     with pytest.raises(ValueError, match="unknown estimator 'guess'; expected one of sufficiency_flip"):
