@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from keepset.experiments import agreement, minimality, optimizers, recovery, redundant, sanity, teachers
+from keepset.experiments import agreement, minimality, optimizers, recovery, redundant, routing, sanity, teachers
 from keepset.experiments.job import Jobs
 
 EXPERIMENTS: dict[str, Callable[[str], Jobs]] = {
@@ -14,6 +14,7 @@ EXPERIMENTS: dict[str, Callable[[str], Jobs]] = {
     "recovery": recovery.jobs,
     "temperature": recovery.temperature_jobs,
     "redundant": redundant.jobs,
+    "routing": routing.jobs,
 }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from keepset.files import write_text
-from keepset.reports import labels
+from keepset.reports import labels, routing
 from keepset.reports.engine import engine_table, peers_table
 from keepset.reports.optimizers import optimizers_table
 from keepset.reports.sanity import sanity_table
@@ -25,6 +25,9 @@ def render_reports(results: Path) -> dict[str, str]:
     agreement = load_results(small / "agreement", "agreement")
     if agreement:
         rendered["fig-redundancy.svg"] = labels.redundancy_figure(agreement)
+    routed = load_results(small / "routing", "routing")
+    if routed:
+        rendered["fig-gap.svg"] = routing.gap_figure(routed)
     return rendered
 
 
@@ -34,6 +37,7 @@ def all_tables(small: Path) -> list[Table]:
     agreement = load_results(small / "agreement", "agreement")
     recovery = load_results(small / "recovery", "recovery")
     engine = load_results(small / "bench", "engine")
+    routed = load_results(small / "routing", "routing")
     peers = [result for result in engine if result.config["peer_units"]]
     makers: list[tuple[Callable[[list[RunResult]], Table], list[RunResult]]] = [
         (teachers_table, teachers),
@@ -48,6 +52,10 @@ def all_tables(small: Path) -> list[Table]:
         (labels.temperature_table, load_results(small / "recovery", "temperature")),
         (labels.redundant_table, load_results(small / "redundant", "redundant")),
         (labels.families_table, load_results(small / "redundant", "redundant")),
+        (routing.routing_table, routed),
+        (routing.per_teacher_table, routed),
+        (routing.own_teacher_table, routed if len(routed) > 1 else []),
+        (routing.transfer_table, routed if len(routed) > 1 else []),
         (engine_table, engine),
         (peers_table, peers),
     ]

@@ -1,0 +1,115 @@
+"""Routers on single-record tasks: one source of labels, every teacher routed.
+
+Gives ``tab:routing`` and ``tab:app-routing`` (labels of teacher 0), ``tab:app-own-teacher`` (each teacher's own) and
+``tab:app-transfer`` (every source on every destination). One result per source teacher.
+"""
+
+import time
+from functools import partial
+
+import torch
+
+from keepset import seeds
+from keepset.blocks import ExampleBatch
+from keepset.evaluation.dense import evaluation_seed
+from keepset.evaluation.routed import budget_blocks, random_scores, routed_correct, routed_probe, top_blocks
+from keepset.evaluation.statistics import proportion
+from keepset.experiments.job import Jobs
+from keepset.experiments.router_tables import Label, annotated_family, block_attention, label_table
+from keepset.experiments.teachers import teacher_folder, teacher_seeds
+from keepset.models.config import TeacherConfig
+from keepset.models.presets import MIXTURES
+from keepset.models.teacher import accuracy, load_teacher
+from keepset.results import Metric, RunResult, current_commit, package_versions
+from keepset.routers import KL, Coverage, Loss, Router, build_router, score_blocks, table_stream, train_routers
+from keepset.tasks import sample_condition
+
+EXPERIMENT = "routing"
+MIXTURE = "single-hop"
+CONDITIONS = (
+    "unique",
+    "latest_write",
+    "duplicate",
+    "latest_write_stale4",
+    "unique_family",
+    "unique_2x",
+    "latest_write_2x",
+    "unique_4x",
+    "latest_write_4x",
+)
+BUDGET = 0.1
+EXAMPLES = {"smoke": 6, "small": 300, "paper": 500}
+TABLE = {"smoke": 128, "small": 25_600, "paper": 256_000}
+"""Labelled training examples; the small scale reads its table ten times."""
+STEPS = {"smoke": 10, "small": 4_000, "paper": 4_000}
+ROUTER_SEEDS = {"smoke": 2, "small": 5, "paper": 5}
+ARMS: dict[str, tuple[Loss, Label]] = {"imitation": (KL(), block_attention), "causal": (Coverage(), annotated_family)}
+
+
+def jobs(scale: str) -> Jobs:
+    """One result per source of labels."""
+    return {f"routing/source-{source}": partial(route, scale, source) for source in teacher_seeds(scale, MIXTURE)}
+
+
+def route(scale: str, source: int) -> RunResult:
+    """Trains both arms on the labels of teacher ``source``; routes every teacher on every condition."""
+    started = time.monotonic()
+    routers = train(scale, source)
+    metrics: list[Metric] = []
+    for destination in teacher_seeds(scale, MIXTURE):
+        model, config = load_teacher(teacher_folder(scale, MIXTURE, destination))
+        for condition in CONDITIONS:
+            batch = evaluation_batch(config, condition, EXAMPLES[scale])
+            k = budget_blocks(BUDGET, len(batch.blocks))
+            probe = routed_probe(model, batch)
+            name = f"{condition}_t{destination}"
+            chance = top_blocks(random_scores(len(batch), len(batch.blocks), evaluation_seed(condition)), k)
+            metrics.append(proportion(f"dense_{name}", int(accuracy(model, batch).sum()), len(batch)))
+            metrics.append(proportion(f"random_{name}", int(routed_correct(probe, chance).sum()), len(batch)))
+            for arm, trained in routers.items():
+                for seed, router in enumerate(trained):
+                    kept = top_blocks(score_blocks(router, batch), k)
+                    right = int(routed_correct(probe, kept).sum())
+                    metrics.append(proportion(f"{arm}_{name}_r{seed}", right, len(batch)))
+    return RunResult(
+        experiment=EXPERIMENT,
+        scale=scale,
+        command=f"keepset reproduce routing --scale {scale}",
+        config={
+            "mixture": MIXTURE,
+            "source": source,
+            "budget": BUDGET,
+            "conditions": list(CONDITIONS),
+            "teachers": list(teacher_seeds(scale, MIXTURE)),
+            "router_seeds": ROUTER_SEEDS[scale],
+            "router": "pooling",
+        },
+        seeds={"router_init": seeds.ROUTER_INIT.seed(0), "router_stream": seeds.ROUTER_STREAM.seed(0)},
+        commit=current_commit(),
+        versions=package_versions(),
+        counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale]},
+        seconds=round(time.monotonic() - started, 1),
+        metrics=tuple(metrics),
+    )
+
+
+def train(scale: str, source: int) -> dict[str, list[Router]]:
+    """Arm -> one pooling router per seed, on the labels of one teacher."""
+    model, config = load_teacher(teacher_folder(scale, MIXTURE, source))
+    labels = {arm: label for arm, (_, label) in ARMS.items()}
+    with torch.no_grad():
+        table = label_table(model, config, MIXTURES[MIXTURE], TABLE[scale], labels)
+    return train_routers(
+        lambda seed: build_router("pooling", config.vocabulary, config.block_width, seed),
+        range(ROUTER_SEEDS[scale]),
+        {arm: loss for arm, (loss, _) in ARMS.items()},
+        table_stream(table.tokens, table.targets, run=source),
+        steps=STEPS[scale],
+    )
+
+
+def evaluation_batch(config: TeacherConfig, condition: str, n: int) -> ExampleBatch:
+    """The examples every teacher and every router is scored on."""
+    return sample_condition(
+        condition, evaluation_seed(condition), n, config.n_blocks, config.block_width, config.vocabulary
+    )
