@@ -224,5 +224,6 @@ def signed(gap: PairedDifference) -> str:
 def counts(result: RunResult) -> str:
     return (
         f"n = {result.counts['examples']} examples per teacher and condition; "
-        f"{len(result.config['teachers'])} teachers, {result.config['router_seeds']} router seeds; contexts of 16, 32 and 64 blocks."
+        f"{len(result.config['teachers'])} teachers, {result.config['router_seeds']} router seeds; "
+        "contexts of 16, 32 and 64 blocks."
     )
