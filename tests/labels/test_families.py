@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from keepset.blocks import Family, KeepSet
 from keepset.interventions import Effects, Score, Search
-from keepset.labels.families import FoundFamily, all_sets, find_families, one_set
+from keepset.labels.families import FoundFamily, all_sets, confirm, find_families, one_set
 
 Rule = Callable[[KeepSet], bool]
 
@@ -145,3 +145,21 @@ def test_families_of_a_batch_are_searched_together(ruled_effects: Callable[..., 
     assert find_families(probe, [1]) == found[1:]
     with pytest.raises(ValueError, match="cap, max_probes: expected at least one set and one probe, got 0"):
         find_families(probe, cap=0)
+
+
+def test_a_lucky_set_is_not_confirmed(ruled_effects: Callable[..., Effects]) -> None:
+    true, lucky = frozenset({0, 2}), frozenset({3})
+
+    def search(i: int, keep: KeepSet) -> float:
+        return -0.1 if true <= keep or lucky <= keep else -5.0
+
+    def again(i: int, keep: KeepSet) -> float:
+        return -0.1 if true <= keep else -5.0
+
+    found = find_families(ruled_effects([5], search).probe)
+    assert found[0].sets == {true, lucky}
+    (confirmed,) = confirm(found, ruled_effects([5], again).probe)
+    assert confirmed.sets == {true}
+    assert not confirmed.complete
+    assert confirmed.probes == found[0].probes + 2
+    assert confirm([confirmed], ruled_effects([5], again).probe)[0].sets == {true}

@@ -1,8 +1,9 @@
 """Two disjoint chains to one answer: no block suffices, none is necessary (``tab:redundant``), and our families.
 
-Two searches for every minimal sufficient set stand beside the paper's labels. ``masked`` hides by the paper's mask;
-``nonce`` overwrites by nonce records, so that the end of a chain competes with other values and chains. Both ask for
-even odds on the answer, not for the most likely token: see ``Confident``.
+Three searches for every minimal sufficient set stand beside the paper's labels. ``masked`` hides by the paper's mask;
+``nonce`` overwrites by nonce records, so that the end of a chain competes with other values and chains; ``confirmed``
+keeps of those sets the ones that hold among other nonces. All ask for even odds on the answer, not for the most likely
+token: see ``Confident``.
 """
 
 import time
@@ -14,8 +15,8 @@ from keepset.evaluation.statistics import proportion
 from keepset.experiments.job import Jobs
 from keepset.experiments.labelled import RUN, Labelled
 from keepset.experiments.teachers import teacher_seeds
-from keepset.interventions import Confident, Fast, Mask, Operator, Overwrite, Probe
-from keepset.labels import covered, covers, find_families, floored, greedy_sets, keep_sets, top_k
+from keepset.interventions import Confident, Fast, Mask, Overwrite, Probe
+from keepset.labels import FoundFamily, confirm, covered, covers, find_families, floored, greedy_sets, keep_sets, top_k
 from keepset.results import Metric, RunResult, current_commit, package_versions
 from keepset.tasks.nonce import nonce_blocks
 
@@ -27,7 +28,9 @@ SEARCHED = {"smoke": 3, "small": 60, "paper": 100}
 """Examples on which the searches run; the paper's greedy search runs on 100."""
 BUDGET = 3
 ALTERNATIVES = 3
-"""Nonces of each block."""
+"""Nonces of each block, for the search."""
+CONFIRMING = 6
+"""Other nonces of each block, to confirm what was found."""
 
 
 def jobs(scale: str) -> Jobs:
@@ -44,13 +47,29 @@ def search(scale: str, mixture: str, seed: int) -> RunResult:
     started = time.monotonic()
     subject = Labelled.load(scale, mixture, seed, CONDITION, EXAMPLES[scale])
     few = Labelled(subject.model, subject.config, CONDITION, SEARCHED[scale])
-    nonce = Overwrite(nonce_blocks(subject.config.vocabulary, seeds.INTERVENTION.seed(RUN), ALTERNATIVES))
-    metrics = [*papers_labels(subject), *greedy(few), *families("masked", few, Mask()), *families("nonce", few, nonce)]
+    masked, nonce, other = (
+        Probe(few.batch, Fast(few.model, operator), Confident())
+        for operator in (Mask(), nonces(subject, 0, ALTERNATIVES), nonces(subject, 1, CONFIRMING))
+    )
+    searched = {"masked": find_families(masked), "nonce": find_families(nonce)}
+    searched["confirmed"] = confirm(searched["nonce"], other)
+    tokens = {"masked": [masked], "nonce": [nonce], "confirmed": [nonce, other]}
+    metrics = [*papers_labels(subject), *greedy(few)]
+    for name, found in searched.items():
+        metrics += against_chains(name, few, found)
+        cost = sum(probe.executor.cost.tokens for probe in tokens[name])
+        metrics.append(Metric(name=f"{name}_tokens", value=cost / few.n, n=few.n))
     return RunResult(
         experiment=EXPERIMENT,
         scale=scale,
         command=f"keepset reproduce redundant --scale {scale}",
-        config={"mixture": mixture, "seed": seed, "budget": BUDGET, "alternatives": ALTERNATIVES},
+        config={
+            "mixture": mixture,
+            "seed": seed,
+            "budget": BUDGET,
+            "alternatives": ALTERNATIVES,
+            "confirming": CONFIRMING,
+        },
         seeds={"intervention": seeds.INTERVENTION.seed(RUN)},
         commit=current_commit(),
         versions=package_versions(),
@@ -84,27 +103,27 @@ def greedy(subject: Labelled) -> list[Metric]:
     return [proportion("greedy_cover", sum(covered(keep_sets(greedy_sets(subject.effects)), families)), subject.n)]
 
 
-def families(name: str, subject: Labelled, operator: Operator) -> list[Metric]:
-    """Every minimal sufficient set under ``operator``, against the two chains; on examples the teacher answers."""
-    executor = Fast(subject.model, operator)
-    probe = Probe(subject.batch, executor, Confident())
-    before = executor.cost.copy()
-    found = find_families(probe)
-    cost = executor.cost.since(before)
-    answered = [i for i, family in enumerate(found) if family.sets]
-    chains = {i: probe.examples[i].family or frozenset() for i in answered}
+def nonces(subject: Labelled, draw: int, alternatives: int) -> Overwrite:
+    return Overwrite(nonce_blocks(subject.config.vocabulary, seeds.INTERVENTION.seed(RUN, draw), alternatives))
+
+
+def against_chains(name: str, subject: Labelled, found: list[FoundFamily]) -> list[Metric]:
+    """What a search found against the two chains, on the examples the teacher answers."""
+    answered = subject.effects.clean_correct.nonzero().flatten().tolist()
+    chains = {i: subject.effects.probe.examples[i].family or frozenset() for i in answered}
     labels: dict[int, KeepSet] = {i: found[i].union for i in answered}
+    everything: dict[int, KeepSet] = {i: frozenset().union(*found[i].sets) for i in answered}
     n = max(1, len(answered))
     return [
-        proportion(f"{name}_answered", len(answered), subject.n),
         proportion(f"{name}_cover", sum(covers(labels[i], chains[i]) for i in answered), n),
-        proportion(f"{name}_set_is_chain", sum(bool(found[i].sets & chains[i]) for i in answered), n),
+        proportion(f"{name}_family_cover", sum(covers(everything[i], chains[i]) for i in answered), n),
+        proportion(f"{name}_chain_found", sum(bool(found[i].sets & chains[i]) for i in answered), n),
         proportion(f"{name}_both_chains_found", sum(found[i].sets >= chains[i] for i in answered), n),
         proportion(f"{name}_exact_family", sum(found[i].smallest == chains[i] for i in answered), n),
         proportion(f"{name}_exact_union", sum(labels[i] == frozenset().union(*chains[i]) for i in answered), n),
         proportion(f"{name}_complete", sum(found[i].complete for i in answered), n),
         Metric(name=f"{name}_label_size", value=sum(map(len, labels.values())) / n, n=n),
+        Metric(name=f"{name}_family_size", value=sum(map(len, everything.values())) / n, n=n),
         Metric(name=f"{name}_sets", value=sum(len(found[i].sets) for i in answered) / n, n=n),
         Metric(name=f"{name}_probes", value=sum(found[i].probes for i in answered) / n, n=n),
-        Metric(name=f"{name}_tokens", value=cost.tokens / subject.n, n=subject.n),
     ]

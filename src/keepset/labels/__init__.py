@@ -14,7 +14,7 @@ from keepset.labels.evidence import (
     top_drops,
     top_k,
 )
-from keepset.labels.families import FoundFamily, all_sets, find_families, one_set
+from keepset.labels.families import FoundFamily, all_sets, confirm, find_families, one_set
 
 __all__ = [
     "ESTIMATORS",
@@ -23,6 +23,7 @@ __all__ = [
     "Evidence",
     "FoundFamily",
     "all_sets",
+    "confirm",
     "covered",
     "covers",
     "evidence_sets",

@@ -102,6 +102,21 @@ def find_families(
     return [found[i] for i in numbers]
 
 
+def confirm(families: Sequence[FoundFamily], probe: Probe) -> list[FoundFamily]:
+    """The families of all examples of ``probe`` without the sets that do not suffice to it.
+
+    With other nonces than the search had, it sorts out what was sufficient by luck: a search meets hundreds of keep
+    sets, and some of them guess right.
+    """
+    asks = [(i, keep) for i, family in enumerate(families) for keep in family.sets]
+    holds = {ask for ask, score in zip(asks, probe.score(asks), strict=True) if score.correct}
+    confirmed = [frozenset(keep for keep in family.sets if (i, keep) in holds) for i, family in enumerate(families)]
+    return [
+        FoundFamily(sets, family.complete and sets == family.sets, family.probes + len(family.sets))
+        for family, sets in zip(families, confirmed, strict=True)
+    ]
+
+
 def _minimal(blocks: KeepSet) -> Search[KeepSet]:
     """A minimal sufficient set inside ``blocks``, which are sufficient; empty when nothing is needed."""
     found = yield from minimal_set(sorted(blocks), changed=True)
