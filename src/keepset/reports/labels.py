@@ -346,8 +346,8 @@ def families_table(results: list[RunResult]) -> Table:
         name="families",
         caption=(
             "Families of two disjoint chains. Cover: the union of the smallest sets found holds a whole chain; all: "
-            "the union of all sets does. A chain, both: a chain, both chains are among the sets. Exact: the union of the "
-            "smallest sets is the six chain blocks. Sizes: blocks of the two unions."
+            "the union of all sets does. A chain, both: a chain, both chains are among the sets. Exact: the union of "
+            "the smallest sets is the six chain blocks. Sizes: blocks of the two unions."
         ),
         columns=(
             "Teacher",
