@@ -77,6 +77,7 @@ def explain(
         opening, example = find_answer(prompt, writer, answer)
         before = executor.cost.copy()
         effects = Effects([example], executor, TeacherForced(), mode)
+        _ = effects.hidden, effects.alone  # all of them: the report shows every block, an evidence set needs fewer
         (evidence,) = find_evidence(effects)
         effect_tokens = executor.cost.since(before).tokens
         (knows,) = effects.probe.score([(0, frozenset())])
