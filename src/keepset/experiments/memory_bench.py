@@ -1,17 +1,28 @@
-"""Peak memory of all effects on a long context: does the engine stay inside its bound?"""
+"""Peak memory on long contexts: do all effects, and every readout, stay inside their bounds?"""
 
 import resource
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from keepset import seeds
 from keepset.blocks import Example, Span
 from keepset.experiments.job import Jobs
 from keepset.interventions import Effects, Fast
 from keepset.models.loading import load_model
+from keepset.readouts import (
+    accumulated_attention,
+    answer_attention,
+    attention_rollout,
+    backward_trace,
+    input_saliency,
+    output_reconstruction,
+    window_attention,
+)
 from keepset.results import Metric, RunResult, current_commit, package_versions
 
 EXPERIMENT = "memory"
@@ -19,10 +30,17 @@ MODEL = "smollm2-135m-instruct"
 TOKENS = 4_096
 BLOCKS = 32
 QUERY = 32
+SEED = seeds.INTERVENTION.seed(2)
+
+
+READOUTS = "memory-readouts"
+READOUT_TOKENS = 8_192
+READOUT_BLOCKS = 128
+ANSWER = 1_000
 
 
 def jobs(scale: str) -> Jobs:
-    return {"bench/memory": partial(run, scale)}
+    return {"bench/memory": partial(run, scale), "bench/memory-readouts": partial(run_readouts, scale)}
 
 
 def run(scale: str) -> RunResult:
@@ -30,11 +48,7 @@ def run(scale: str) -> RunResult:
     torch.set_num_threads(1)
     model, _ = load_model(MODEL)
     loaded = peak_bytes()
-    seed = seeds.INTERVENTION.seed(2)
-    tokens = torch.randint(1_000, 40_000, (TOKENS,), generator=torch.Generator().manual_seed(seed))
-    width = (TOKENS - QUERY) // BLOCKS
-    spans = tuple(Span(i * width, (i + 1) * width) for i in range(BLOCKS))
-    example = Example(tokens, spans, Span(spans[-1].stop, TOKENS), answer=(1_000,))
+    example = random_example(TOKENS, BLOCKS)
     executor = Fast(model)
     started = time.monotonic()
     effects = Effects([example], executor)
@@ -44,7 +58,7 @@ def run(scale: str) -> RunResult:
         scale=scale,
         command=f"keepset bench memory --scale {scale}",
         config={"model": MODEL, "dtype": str(model.dtype), "tokens": TOKENS, "blocks": BLOCKS},
-        seeds={"intervention": seed},
+        seeds={"intervention": SEED},
         commit=current_commit(),
         versions=package_versions(),
         counts={"effects": measured, "tokens_computed": executor.cost.tokens, "forwards": executor.cost.forwards},
@@ -54,6 +68,51 @@ def run(scale: str) -> RunResult:
             Metric(name="peak_bytes_after_loading", value=loaded, n=1),
         ),
     )
+
+
+def run_readouts(scale: str) -> RunResult:
+    """Every readout of one example, one after another; peaks only grow, so the last bounds them all."""
+    torch.set_num_threads(1)
+    model, _ = load_model(MODEL)
+    example = random_example(READOUT_TOKENS, READOUT_BLOCKS)
+    tokens, blocks = example.tokens[None], example.blocks
+    readouts: dict[str, Callable[[], Tensor]] = {
+        "answer_attention": partial(answer_attention, model, tokens, blocks),
+        "window_attention": partial(window_attention, model, tokens, blocks, example.query),
+        "accumulated_attention": partial(accumulated_attention, model, tokens, blocks),
+        "output_reconstruction": partial(output_reconstruction, model, tokens, blocks, example.query),
+        "input_saliency": partial(input_saliency, model, tokens, blocks, torch.tensor([[ANSWER]])),
+        "attention_rollout": partial(attention_rollout, model, tokens, blocks),
+        "backward_trace": partial(backward_trace, model, tokens, blocks),
+    }
+    started = time.monotonic()
+    metrics = [Metric(name="peak_bytes_after_loading", value=peak_bytes(), n=1)]
+    for name, readout in readouts.items():
+        began = time.process_time()
+        if not readout().isfinite().all():
+            raise FloatingPointError(f"{name}: expected finite scores, got others")
+        metrics.append(Metric(name=f"{name}_seconds", value=time.process_time() - began, n=1))
+        metrics.append(Metric(name=f"{name}_peak_bytes", value=peak_bytes(), n=1))
+    return RunResult(
+        experiment=READOUTS,
+        scale=scale,
+        command=f"keepset bench memory --scale {scale}",
+        config={"model": MODEL, "dtype": str(model.dtype), "tokens": READOUT_TOKENS, "blocks": READOUT_BLOCKS},
+        seeds={"intervention": SEED},
+        commit=current_commit(),
+        versions=package_versions(),
+        counts={"readouts": len(readouts)},
+        seconds=round(time.monotonic() - started, 1),
+        metrics=tuple(metrics),
+    )
+
+
+def random_example(n_tokens: int, n_blocks: int) -> Example:
+    """One example of random tokens; what they say costs nothing."""
+    tokens = torch.randint(1_000, 40_000, (n_tokens,), generator=torch.Generator().manual_seed(SEED))
+    width = (n_tokens - QUERY) // n_blocks
+    spans = tuple(Span(i * width, (i + 1) * width) for i in range(n_blocks))
+    return Example(tokens, spans, Span(spans[-1].stop, n_tokens), answer=(ANSWER,))
 
 
 def peak_bytes() -> int:
