@@ -316,7 +316,7 @@ def redundant_table(results: list[RunResult]) -> Table:
         ),
         rows=tuple(rows),
         notes=(
-            f"n = {first['examples']}; greedy and ours on the first {first['searched']}; ours where the teacher answers",
+            f"n = {first['examples']}; greedy and ours on the first {first['searched']}, where the teacher answers.",
         ),
     )
 
