@@ -47,7 +47,7 @@ class FoundFamily:
 
     @property
     def union(self) -> KeepSet:
-        """Every block of a smallest set: the label."""
+        """Every block of a smallest set."""
         return frozenset().union(*self.smallest)
 
 
