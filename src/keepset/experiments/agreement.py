@@ -13,12 +13,12 @@ from torch import Tensor
 
 from keepset import seeds
 from keepset.evaluation.statistics import proportion
-from keepset.experiments.job import Jobs
+from keepset.experiments.job import Jobs, run_result
 from keepset.experiments.labelled import RUN, Labelled
 from keepset.experiments.teachers import teacher_seeds
 from keepset.labels import covered, evidence_sets, exact_match, jaccard, keep_sets, top_drops, top_k
 from keepset.readouts import adaptive_set
-from keepset.results import Metric, RunResult, current_commit, package_versions
+from keepset.results import Metric, RunResult
 
 EXPERIMENT = "agreement"
 MIXTURE = "single-hop"
@@ -50,17 +50,14 @@ def compare(scale: str, condition: str) -> RunResult:
         metrics += [Metric(name=f"{name}_{a}_{b}", value=value, n=EXAMPLES[scale]) for (a, b), value in pairs.items()]
         if pairs:
             metrics.append(Metric(name=f"{name}_mean", value=fmean(pairs.values()), n=len(pairs)))
-    return RunResult(
-        experiment=EXPERIMENT,
-        scale=scale,
-        command=f"keepset reproduce agreement --scale {scale}",
+    return run_result(
+        EXPERIMENT,
+        scale,
+        started,
         config={"condition": condition, "mixture": MIXTURE, "k": K, "teachers": list(labels)},
         seeds={"intervention": seeds.INTERVENTION.seed(RUN)},
-        commit=current_commit(),
-        versions=package_versions(),
         counts={"examples": EXAMPLES[scale], "teachers": len(labels)},
-        seconds=round(time.monotonic() - started, 1),
-        metrics=tuple(metrics),
+        metrics=metrics,
     )
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from keepset import seeds
 from keepset.blocks import Example, Span
-from keepset.experiments.job import Jobs
+from keepset.experiments.job import Jobs, run_result
 from keepset.interventions import Effects, Fast
 from keepset.models.loading import load_model
 from keepset.readouts import (
@@ -23,7 +23,7 @@ from keepset.readouts import (
     output_reconstruction,
     window_attention,
 )
-from keepset.results import Metric, RunResult, current_commit, package_versions
+from keepset.results import Metric, RunResult
 
 EXPERIMENT = "memory"
 MODEL = "smollm2-135m-instruct"
@@ -53,16 +53,14 @@ def run(scale: str) -> RunResult:
     started = time.monotonic()
     effects = Effects([example], executor)
     measured = int(effects.hidden.measured.sum() + effects.alone.measured.sum())
-    return RunResult(
-        experiment=EXPERIMENT,
-        scale=scale,
-        command=f"keepset bench memory --scale {scale}",
+    return run_result(
+        EXPERIMENT,
+        scale,
+        started,
+        command="keepset bench memory",
         config={"model": MODEL, "dtype": str(model.dtype), "tokens": TOKENS, "blocks": BLOCKS},
         seeds={"intervention": SEED},
-        commit=current_commit(),
-        versions=package_versions(),
         counts={"effects": measured, "tokens_computed": executor.cost.tokens, "forwards": executor.cost.forwards},
-        seconds=round(time.monotonic() - started, 1),
         metrics=(
             Metric(name="peak_bytes", value=peak_bytes(), n=1),
             Metric(name="peak_bytes_after_loading", value=loaded, n=1),
@@ -93,17 +91,15 @@ def run_readouts(scale: str) -> RunResult:
             raise FloatingPointError(f"{name}: expected finite scores, got others")
         metrics.append(Metric(name=f"{name}_seconds", value=time.process_time() - began, n=1))
         metrics.append(Metric(name=f"{name}_peak_bytes", value=peak_bytes(), n=1))
-    return RunResult(
-        experiment=READOUTS,
-        scale=scale,
-        command=f"keepset bench memory --scale {scale}",
+    return run_result(
+        READOUTS,
+        scale,
+        started,
+        command="keepset bench memory",
         config={"model": MODEL, "dtype": str(model.dtype), "tokens": READOUT_TOKENS, "blocks": READOUT_BLOCKS},
         seeds={"intervention": SEED},
-        commit=current_commit(),
-        versions=package_versions(),
         counts={"readouts": len(readouts)},
-        seconds=round(time.monotonic() - started, 1),
-        metrics=tuple(metrics),
+        metrics=metrics,
     )
 
 

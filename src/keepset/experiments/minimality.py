@@ -5,11 +5,11 @@ from functools import partial
 
 from keepset import seeds
 from keepset.evaluation.statistics import proportion
-from keepset.experiments.job import Jobs
+from keepset.experiments.job import Jobs, run_result
 from keepset.experiments.labelled import RUN, Labelled
 from keepset.experiments.teachers import teacher_seeds
 from keepset.labels import greedy_sets, keep_sets
-from keepset.results import Metric, RunResult, current_commit, package_versions
+from keepset.results import Metric, RunResult
 
 EXPERIMENT = "minimality"
 MIXTURE = "five-task"
@@ -41,15 +41,12 @@ def search(scale: str, seed: int) -> RunResult:
     for place, element in enumerate(ELEMENTS):
         flips = sum(bool(subject.effects.flip[i, sorted(chains[i])[place]]) for i in solved)
         metrics.append(proportion(f"hiding_{element}_flips", flips, n))
-    return RunResult(
-        experiment=EXPERIMENT,
-        scale=scale,
-        command=f"keepset reproduce minimality --scale {scale}",
+    return run_result(
+        EXPERIMENT,
+        scale,
+        started,
         config={"mixture": MIXTURE, "seed": seed, "condition": CONDITION},
         seeds={"intervention": seeds.INTERVENTION.seed(RUN)},
-        commit=current_commit(),
-        versions=package_versions(),
         counts={"examples": subject.n},
-        seconds=round(time.monotonic() - started, 1),
-        metrics=tuple(metrics),
+        metrics=metrics,
     )

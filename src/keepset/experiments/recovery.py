@@ -13,13 +13,13 @@ from torch import Tensor
 
 from keepset import seeds
 from keepset.evaluation.statistics import proportion
-from keepset.experiments.job import Jobs
+from keepset.experiments.job import Jobs, run_result
 from keepset.experiments.labelled import RUN, Labelled
 from keepset.experiments.teachers import teacher_seeds
 from keepset.interventions import Effects, Fast, GoldToken
 from keepset.labels import ESTIMATORS, FLOOR, covered, exact_match, floored, keep_sets, recover, top_k
 from keepset.readouts import input_saliency
-from keepset.results import Metric, RunResult, current_commit, package_versions
+from keepset.results import Metric, RunResult
 
 EXPERIMENT = "recovery"
 TEMPERATURE = "temperature"
@@ -55,17 +55,14 @@ def recovery(scale: str, seed: int) -> RunResult:
     metrics = [proportion("wrong", sum(int((~s.effects.clean_correct).sum()) for s in subjects), total(subjects))]
     for name, label in estimators.items():
         metrics += agreement(name, subjects, [label(subject) for subject in subjects])
-    return RunResult(
-        experiment=EXPERIMENT,
-        scale=scale,
-        command=f"keepset reproduce recovery --scale {scale}",
+    return run_result(
+        EXPERIMENT,
+        scale,
+        started,
         config={"mixture": MIXTURE, "seed": seed, "conditions": list(CONDITIONS), "budget": BUDGET, "floor": FLOOR},
         seeds={"intervention": seeds.INTERVENTION.seed(RUN)},
-        commit=current_commit(),
-        versions=package_versions(),
         counts={"examples": total(subjects)},
-        seconds=round(time.monotonic() - started, 1),
-        metrics=tuple(metrics),
+        metrics=metrics,
     )
 
 
@@ -123,15 +120,12 @@ def temperatures(scale: str, seed: int) -> RunResult:
             Metric(name=f"{name}_blocks_over_floor", value=float((drops >= FLOOR).sum(1).float().mean()), n=n),
             proportion(f"{name}_identical", same, n),
         ]
-    return RunResult(
-        experiment=TEMPERATURE,
-        scale=scale,
-        command=f"keepset reproduce temperature --scale {scale}",
+    return run_result(
+        TEMPERATURE,
+        scale,
+        started,
         config={"mixture": MIXTURE, "seed": seed, "conditions": list(CONDITIONS), "budget": BUDGET, "floor": FLOOR},
         seeds={"intervention": seeds.INTERVENTION.seed(RUN)},
-        commit=current_commit(),
-        versions=package_versions(),
         counts={"examples": total(subjects)},
-        seconds=round(time.monotonic() - started, 1),
-        metrics=tuple(metrics),
+        metrics=metrics,
     )

@@ -12,12 +12,12 @@ from functools import partial
 from keepset import seeds
 from keepset.blocks import KeepSet
 from keepset.evaluation.statistics import proportion
-from keepset.experiments.job import Jobs
+from keepset.experiments.job import Jobs, run_result
 from keepset.experiments.labelled import RUN, Labelled
 from keepset.experiments.teachers import teacher_seeds
 from keepset.interventions import Confident, Fast, Mask, Overwrite, Probe
 from keepset.labels import FoundFamily, confirm, covered, covers, find_families, floored, greedy_sets, keep_sets, top_k
-from keepset.results import Metric, RunResult, current_commit, package_versions
+from keepset.results import Metric, RunResult
 from keepset.tasks.nonce import nonce_blocks
 
 EXPERIMENT = "redundant"
@@ -59,10 +59,10 @@ def search(scale: str, mixture: str, seed: int) -> RunResult:
         metrics += against_chains(name, few, found)
         cost = sum(probe.executor.cost.tokens for probe in tokens[name])
         metrics.append(Metric(name=f"{name}_tokens", value=cost / few.n, n=few.n))
-    return RunResult(
-        experiment=EXPERIMENT,
-        scale=scale,
-        command=f"keepset reproduce redundant --scale {scale}",
+    return run_result(
+        EXPERIMENT,
+        scale,
+        started,
         config={
             "mixture": mixture,
             "seed": seed,
@@ -71,11 +71,8 @@ def search(scale: str, mixture: str, seed: int) -> RunResult:
             "confirming": CONFIRMING,
         },
         seeds={"intervention": seeds.INTERVENTION.seed(RUN)},
-        commit=current_commit(),
-        versions=package_versions(),
         counts={"examples": subject.n, "searched": few.n},
-        seconds=round(time.monotonic() - started, 1),
-        metrics=tuple(metrics),
+        metrics=metrics,
     )
 
 

@@ -14,13 +14,13 @@ from keepset.blocks import ExampleBatch
 from keepset.evaluation.dense import evaluation_seed
 from keepset.evaluation.routed import budget_blocks, random_scores, routed_correct, routed_probe, top_blocks
 from keepset.evaluation.statistics import proportion
-from keepset.experiments.job import Jobs
+from keepset.experiments.job import Jobs, run_result
 from keepset.experiments.router_tables import Label, annotated_family, block_attention, label_table
 from keepset.experiments.teachers import teacher_folder, teacher_seeds
 from keepset.models.config import TeacherConfig
 from keepset.models.presets import MIXTURES
 from keepset.models.teacher import accuracy, load_teacher
-from keepset.results import Metric, RunResult, current_commit, package_versions
+from keepset.results import Metric, RunResult
 from keepset.routers import KL, Coverage, Loss, Router, build_router, score_blocks, table_stream, train_routers
 from keepset.tasks import sample_condition
 
@@ -71,10 +71,10 @@ def route(scale: str, source: int) -> RunResult:
                     kept = top_blocks(score_blocks(router, batch), k)
                     right = int(routed_correct(probe, kept).sum())
                     metrics.append(proportion(f"{arm}_{name}_r{seed}", right, len(batch)))
-    return RunResult(
-        experiment=EXPERIMENT,
-        scale=scale,
-        command=f"keepset reproduce routing --scale {scale}",
+    return run_result(
+        EXPERIMENT,
+        scale,
+        started,
         config={
             "mixture": MIXTURE,
             "source": source,
@@ -85,11 +85,8 @@ def route(scale: str, source: int) -> RunResult:
             "router": "pooling",
         },
         seeds={"router_init": seeds.ROUTER_INIT.seed(0), "router_stream": seeds.ROUTER_STREAM.seed(0)},
-        commit=current_commit(),
-        versions=package_versions(),
         counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale]},
-        seconds=round(time.monotonic() - started, 1),
-        metrics=tuple(metrics),
+        metrics=metrics,
     )
 
 

@@ -10,13 +10,13 @@ from transformers import PreTrainedModel
 from keepset import seeds
 from keepset.blocks import ExampleBatch
 from keepset.evaluation.statistics import proportion
-from keepset.experiments.job import Jobs
+from keepset.experiments.job import Jobs, run_result
 from keepset.experiments.teachers import teacher_folder, teacher_seeds
 from keepset.interventions import Executor, Fast, GoldToken, Mask, Overwrite, filler
 from keepset.models.config import TeacherConfig
 from keepset.models.teacher import load_teacher
 from keepset.readouts import answer_attention
-from keepset.results import Metric, RunResult, current_commit, package_versions
+from keepset.results import Metric, RunResult
 from keepset.tasks import sample_condition
 from keepset.tasks.vocabulary import FILLER
 
@@ -46,17 +46,14 @@ def check_teacher(scale: str, mixture: str, seed: int) -> RunResult:
     metrics += masking_flips(model, config, EXAMPLES[scale])
     metrics.append(operators_agree(model, config, OPERATOR_EXAMPLES[scale]))
     metrics += top_attended(model, config, EXAMPLES[scale])
-    return RunResult(
-        experiment=EXPERIMENT,
-        scale=scale,
-        command=f"keepset reproduce sanity --scale {scale}",
+    return run_result(
+        EXPERIMENT,
+        scale,
+        started,
         config={"mixture": mixture, "seed": seed, "teacher": config.model_dump(mode="json")},
         seeds={"intervention": seeds.INTERVENTION.seed(0)},
-        commit=current_commit(),
-        versions=package_versions(),
         counts={"examples": EXAMPLES[scale], "operator_examples": OPERATOR_EXAMPLES[scale]},
-        seconds=round(time.monotonic() - started, 1),
-        metrics=tuple(metrics),
+        metrics=metrics,
     )
 
 
