@@ -101,7 +101,7 @@ def settings(scale: str) -> tuple[Setting, ...]:
     return (
         *teacher,
         Setting(subject="records", model=PRETRAINED, n_blocks=16, units=4, budget=300, peer_units=4),
-        Setting(subject="records", model=PRETRAINED, n_blocks=32, units=1, reference_rows=16, peer_units=1),
+        Setting(subject="records", model=PRETRAINED, n_blocks=32, units=3, reference_rows=16, peer_units=3),
         Setting(subject="records", model=PRETRAINED, n_blocks=64, units=1, reference_rows=16, peer_units=1),
         Setting(subject="records", model=PRETRAINED, n_blocks=128, units=1, reference_rows=16),
     )
