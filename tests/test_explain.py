@@ -329,6 +329,8 @@ def test_a_file_must_be_text(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match=r"page.txt: expected a text file in UTF-8"):
         explanation.read_context(path)
+    with pytest.raises(ValueError, match=r"gone.txt: expected a text file, or - for standard input, got: No such file"):
+        explanation.read_context(tmp_path / "gone.txt")
 
 
 @pytest.fixture(scope="module")

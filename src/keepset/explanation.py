@@ -144,6 +144,8 @@ def read_context(path: Path) -> str:
         return written.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: expected a text file in UTF-8, got something else: {error}") from error
+    except OSError as error:
+        raise ValueError(f"{path}: expected a text file, or - for standard input, got: {error.strerror}") from error
 
 
 @dataclass(frozen=True)
