@@ -38,6 +38,7 @@ def all_tables(small: Path) -> list[Table]:
     recovery = load_results(small / "recovery", "recovery")
     engine = load_results(small / "bench", "engine")
     routed = load_results(small / "routing", "routing")
+    every_source = routed if routed and len(routed) == len(routed[0].config["teachers"]) else []
     peers = [result for result in engine if result.config["peer_units"]]
     makers: list[tuple[Callable[[list[RunResult]], Table], list[RunResult]]] = [
         (teachers_table, teachers),
@@ -54,8 +55,8 @@ def all_tables(small: Path) -> list[Table]:
         (labels.families_table, load_results(small / "redundant", "redundant")),
         (routing.routing_table, routed),
         (routing.per_teacher_table, routed),
-        (routing.own_teacher_table, routed if len(routed) > 1 else []),
-        (routing.transfer_table, routed if len(routed) > 1 else []),
+        (routing.own_teacher_table, every_source),
+        (routing.transfer_table, every_source),
         (engine_table, engine),
         (peers_table, peers),
     ]
