@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from keepset.files import write_text
-from keepset.reports import labels, routing
+from keepset.reports import families, labels, routing
 from keepset.reports.engine import engine_table, peers_table
 from keepset.reports.optimizers import optimizers_table
 from keepset.reports.sanity import sanity_table
@@ -51,8 +51,8 @@ def all_tables(small: Path) -> list[Table]:
         (labels.minimality_table, load_results(small / "minimality", "minimality")),
         (labels.recovered_table, recovery),
         (labels.temperature_table, load_results(small / "recovery", "temperature")),
-        (labels.redundant_table, load_results(small / "redundant", "redundant")),
-        (labels.families_table, load_results(small / "redundant", "redundant")),
+        (families.redundant_table, load_results(small / "redundant", "redundant")),
+        (families.families_table, load_results(small / "redundant", "redundant")),
         (routing.routing_table, routed),
         (routing.per_teacher_table, routed),
         (routing.own_teacher_table, every_source),
