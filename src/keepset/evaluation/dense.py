@@ -5,6 +5,7 @@ import zlib
 from transformers import PreTrainedModel
 
 from keepset import seeds
+from keepset.blocks import ExampleBatch
 from keepset.evaluation.statistics import proportion
 from keepset.models.config import TeacherConfig
 from keepset.models.teacher import accuracy
@@ -17,14 +18,19 @@ def evaluation_seed(condition: str) -> int:
     return seeds.EVALUATION.seed(0, zlib.crc32(condition.encode()) % seeds.DRAWS)
 
 
+def evaluation_batch(config: TeacherConfig, condition: str, n: int) -> ExampleBatch:
+    """The first ``n`` examples that every teacher and every router is scored on."""
+    return sample_condition(
+        condition, evaluation_seed(condition), n, config.n_blocks, config.block_width, config.vocabulary
+    )
+
+
 def evaluate_dense(
     model: PreTrainedModel, config: TeacherConfig, conditions: list[str], examples: int
 ) -> tuple[Metric, ...]:
     """One metric per condition: single-query accuracy with its interval."""
     metrics = []
     for name in conditions:
-        batch = sample_condition(
-            name, evaluation_seed(name), examples, config.n_blocks, config.block_width, config.vocabulary
-        )
+        batch = evaluation_batch(config, name, examples)
         metrics.append(proportion(name, int(accuracy(model, batch).sum()), examples))
     return tuple(metrics)

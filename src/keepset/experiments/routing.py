@@ -10,19 +10,16 @@ from functools import partial
 import torch
 
 from keepset import seeds
-from keepset.blocks import ExampleBatch
-from keepset.evaluation.dense import evaluation_seed
+from keepset.evaluation.dense import evaluation_batch, evaluation_seed
 from keepset.evaluation.routed import budget_blocks, random_scores, routed_correct, routed_probe, top_blocks
 from keepset.evaluation.statistics import proportion
 from keepset.experiments.job import Jobs, run_result
 from keepset.experiments.router_tables import Label, annotated_family, block_attention, label_table
 from keepset.experiments.teachers import teacher_folder, teacher_seeds
-from keepset.models.config import TeacherConfig
 from keepset.models.presets import MIXTURES
 from keepset.models.teacher import accuracy, load_teacher
 from keepset.results import Metric, RunResult
 from keepset.routers import KL, Coverage, Loss, Router, build_router, score_blocks, table_stream, train_routers
-from keepset.tasks import sample_condition
 
 EXPERIMENT = "routing"
 MIXTURE = "single-hop"
@@ -102,11 +99,4 @@ def train(scale: str, source: int) -> dict[str, list[Router]]:
         {arm: loss for arm, (loss, _) in ARMS.items()},
         table_stream(table.tokens, table.targets, run=source),
         steps=STEPS[scale],
-    )
-
-
-def evaluation_batch(config: TeacherConfig, condition: str, n: int) -> ExampleBatch:
-    """The examples every teacher and every router is scored on."""
-    return sample_condition(
-        condition, evaluation_seed(condition), n, config.n_blocks, config.block_width, config.vocabulary
     )
