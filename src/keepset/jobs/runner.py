@@ -15,11 +15,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.interventions import Mode
-from keepset.jobs.fingerprint import fingerprint
 from keepset.jobs.folder import LabelFolder
 from keepset.jobs.labelling import Labeller, Outcome, label_shard
 from keepset.jobs.manifest import Job
 from keepset.jobs.plan import Plan, Shard, plan_shards
+from keepset.models.fingerprint import fingerprint
 from keepset.models.loading import load_model
 from keepset.results import package_versions
 from keepset.tasks.text import split_blocks

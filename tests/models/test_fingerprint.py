@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from keepset.experiments.engine_bench import tiny_model
-from keepset.jobs.fingerprint import fingerprint
+from keepset.models.fingerprint import fingerprint
 from keepset.models.loading import load_model
 
 
