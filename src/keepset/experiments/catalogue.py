@@ -2,7 +2,21 @@
 
 from collections.abc import Callable
 
-from keepset.experiments import agreement, minimality, optimizers, recovery, redundant, routing, sanity, teachers
+from keepset.experiments import (
+    agreement,
+    chains,
+    family_routing,
+    hardened,
+    minimality,
+    optimizers,
+    oracles,
+    recovered_routing,
+    recovery,
+    redundant,
+    routing,
+    sanity,
+    teachers,
+)
 from keepset.experiments.job import Jobs
 
 EXPERIMENTS: dict[str, Callable[[str], Jobs]] = {
@@ -15,6 +29,11 @@ EXPERIMENTS: dict[str, Callable[[str], Jobs]] = {
     "temperature": recovery.temperature_jobs,
     "redundant": redundant.jobs,
     "routing": routing.jobs,
+    "oracles": oracles.jobs,
+    "chains": chains.jobs,
+    "hardened": hardened.jobs,
+    "recovered_routing": recovered_routing.jobs,
+    "family_routing": family_routing.jobs,
 }
 
 

@@ -17,6 +17,7 @@ from keepset.experiments.labelled import RUN, Labelled
 from keepset.experiments.teachers import teacher_seeds
 from keepset.interventions import Confident, Fast, Mask, Overwrite, Probe
 from keepset.labels import FoundFamily, confirm, covered, covers, find_families, floored, greedy_sets, keep_sets, top_k
+from keepset.models.config import TeacherConfig
 from keepset.results import Metric, RunResult
 from keepset.tasks.nonce import nonce_blocks
 
@@ -49,7 +50,7 @@ def search(scale: str, mixture: str, seed: int) -> RunResult:
     few = Labelled(subject.model, subject.config, CONDITION, SEARCHED[scale])
     masked, nonce, other = (
         Probe(few.batch, Fast(few.model, operator), Confident())
-        for operator in (Mask(), nonces(subject, 0, ALTERNATIVES), nonces(subject, 1, CONFIRMING))
+        for operator in (Mask(), nonces(subject.config, 0, ALTERNATIVES), nonces(subject.config, 1, CONFIRMING))
     )
     searched = {"masked": find_families(masked), "nonce": find_families(nonce)}
     searched["confirmed"] = confirm(searched["nonce"], other)
@@ -100,8 +101,8 @@ def greedy(subject: Labelled) -> list[Metric]:
     return [proportion("greedy_cover", sum(covered(keep_sets(greedy_sets(subject.effects)), families)), subject.n)]
 
 
-def nonces(subject: Labelled, draw: int, alternatives: int) -> Overwrite:
-    return Overwrite(nonce_blocks(subject.config.vocabulary, seeds.INTERVENTION.seed(RUN, draw), alternatives))
+def nonces(config: TeacherConfig, draw: int, alternatives: int) -> Overwrite:
+    return Overwrite(nonce_blocks(config.vocabulary, seeds.INTERVENTION.seed(RUN, draw), alternatives))
 
 
 def against_chains(name: str, subject: Labelled, found: list[FoundFamily]) -> list[Metric]:

@@ -33,15 +33,21 @@ def label_table(
     model: PreTrainedModel, config: TeacherConfig, mixture: dict[str, float], n: int, labels: dict[str, Label]
 ) -> RouterTable:
     """``n`` fresh examples, the same for every teacher of a config, labelled by ``model``."""
+    return make_table(config, mixture, n, lambda batch: {arm: label(model, batch) for arm, label in labels.items()})
+
+
+def make_table(
+    config: TeacherConfig, mixture: dict[str, float], n: int, label: Callable[[ExampleBatch], dict[str, Tensor]]
+) -> RouterTable:
+    """``n`` fresh examples; ``label`` gives the targets of all arms together, for arms that share their forwards."""
     tokens: list[Tensor] = []
-    targets: dict[str, list[Tensor]] = {arm: [] for arm in labels}
+    targets: list[dict[str, Tensor]] = []
     for step in range(-(-n // CHUNK)):
         size = min(CHUNK, n - step * CHUNK)
         batch = example_batch(mixture, step, 0, size, config.n_blocks, config.block_width, config.vocabulary)
         tokens.append(router_input(batch).to(torch.int16))
-        for arm, label in labels.items():
-            targets[arm].append(label(model, batch))
-    return RouterTable(torch.cat(tokens), {arm: joined(parts) for arm, parts in targets.items()})
+        targets.append(label(batch))
+    return RouterTable(torch.cat(tokens), {arm: joined([part[arm] for part in targets]) for arm in targets[0]})
 
 
 def joined(parts: list[Tensor]) -> Tensor:

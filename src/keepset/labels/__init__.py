@@ -1,7 +1,7 @@
 """Stage 4: which blocks an answer rests on: evidence sets, the paper's estimators, families, agreement."""
 
 from keepset.labels.agreement import covered, covers, exact_match, jaccard
-from keepset.labels.estimators import ESTIMATORS, FLOOR, floored, recover
+from keepset.labels.estimators import ESTIMATORS, FLOOR, alternatives, floored, recover
 from keepset.labels.evidence import (
     Case,
     Evidence,
@@ -23,6 +23,7 @@ __all__ = [
     "Evidence",
     "FoundFamily",
     "all_sets",
+    "alternatives",
     "confirm",
     "covered",
     "covers",

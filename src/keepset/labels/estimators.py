@@ -81,3 +81,8 @@ def recover(name: str, effects: Effects, budget: int) -> Tensor:
     if budget < 1:
         raise ValueError(f"budget: expected at least one block, got {budget}")
     return ESTIMATORS[name].label(effects, budget)
+
+
+def alternatives(label: Tensor, effects: Effects) -> Tensor:
+    """(B,) bool: every named block suffices alone, so that any one of them is enough; else the label is one set."""
+    return label.any(1) & ~(label & ~effects.sufficient).any(1)

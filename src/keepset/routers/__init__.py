@@ -25,7 +25,7 @@ from keepset.routers.chain import ChainRouter
 from keepset.routers.losses import KL, Coverage, Loss, SparseKL
 from keepset.routers.pooling import PoolingRouter
 from keepset.routers.router import Router, load_saved, router_input, score_blocks
-from keepset.routers.streams import Stream, example_batch, table_stream
+from keepset.routers.streams import Stream, example_batch, renamed_stream, table_stream
 from keepset.routers.training import train_routers
 from keepset.tasks.vocabulary import Vocabulary
 
@@ -42,6 +42,7 @@ __all__ = [
     "build_router",
     "example_batch",
     "load_router",
+    "renamed_stream",
     "router_input",
     "score_blocks",
     "table_stream",

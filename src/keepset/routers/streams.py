@@ -5,6 +5,7 @@ Every step has its own seed or its own rows, so two arms (and two runs) of one s
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from torch import Tensor
 from keepset import seeds
 from keepset.blocks import ExampleBatch
 from keepset.tasks.mixture import DRAWS_PER_STEP, sample_mixture
-from keepset.tasks.vocabulary import Vocabulary
+from keepset.tasks.vocabulary import MAX_COUNT, SPECIALS, Vocabulary
 
 BATCH = 64
 """The paper's (appendix C)."""
@@ -53,3 +54,27 @@ def table_stream(tokens: Tensor, targets: dict[str, Tensor], run: int, batch: in
         return tokens[rows].long(), {name: target[rows] for name, target in targets.items()}
 
     return stream
+
+
+def renamed_stream(stream: Stream, vocabulary: Vocabulary, run: int) -> Stream:
+    """``stream`` with the families, members and values of every example under other names.
+
+    Which blocks matter does not depend on what keys and values are called, so a few expensive labels serve for many
+    examples. For tables that are read often.
+    """
+    sizes = [SPECIALS, vocabulary.families, vocabulary.members, vocabulary.values, MAX_COUNT]
+    bounds = list(accumulate(sizes, initial=0))
+    renames = (False, True, True, True, False)  # specials and counts keep their names
+
+    def renamed(step: int) -> tuple[Tensor, dict[str, Tensor]]:
+        tokens, targets = stream(step)
+        generator = torch.Generator().manual_seed(seeds.ROUTER_STREAM.seed(run, step))
+        names = [
+            start + torch.rand(len(tokens), stop - start, generator=generator).argsort(1)
+            if rename
+            else torch.arange(start, stop).expand(len(tokens), -1)
+            for (start, stop), rename in zip(pairwise(bounds), renames, strict=True)
+        ]
+        return torch.cat(names, dim=1).gather(1, tokens), targets
+
+    return renamed
