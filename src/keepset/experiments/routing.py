@@ -5,6 +5,7 @@ Gives ``tab:routing`` and ``tab:app-routing`` (labels of teacher 0), ``tab:app-o
 """
 
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -20,6 +21,7 @@ from keepset.models.presets import MIXTURES
 from keepset.models.teacher import accuracy, load_teacher
 from keepset.results import Metric, RunResult
 from keepset.routers import KL, Coverage, Loss, Router, build_router, score_blocks, table_stream, train_routers
+from keepset.routers.training import LEARNING_RATE
 
 EXPERIMENT = "routing"
 MIXTURE = "single-hop"
@@ -51,23 +53,10 @@ def jobs(scale: str) -> Jobs:
 def route(scale: str, source: int) -> RunResult:
     """Trains both arms on the labels of teacher ``source``; routes every teacher on every condition."""
     started = time.monotonic()
-    routers = train(scale, source)
+    routers = train(scale, source, ROUTER_SEEDS[scale], STEPS[scale])
     metrics: list[Metric] = []
     for destination in teacher_seeds(scale, MIXTURE):
-        model, config = load_teacher(teacher_folder(scale, MIXTURE, destination))
-        for condition in CONDITIONS:
-            batch = evaluation_batch(config, condition, EXAMPLES[scale])
-            k = budget_blocks(BUDGET, len(batch.blocks))
-            probe = routed_probe(model, batch)
-            name = f"{condition}_t{destination}"
-            chance = top_blocks(random_scores(len(batch), len(batch.blocks), evaluation_seed(condition)), k)
-            metrics.append(proportion(f"dense_{name}", int(accuracy(model, batch).sum()), len(batch)))
-            metrics.append(proportion(f"random_{name}", int(routed_correct(probe, chance).sum()), len(batch)))
-            for arm, trained in routers.items():
-                for seed, router in enumerate(trained):
-                    kept = top_blocks(score_blocks(router, batch), k)
-                    right = int(routed_correct(probe, kept).sum())
-                    metrics.append(proportion(f"{arm}_{name}_r{seed}", right, len(batch)))
+        metrics += routed_metrics(scale, MIXTURE, destination, CONDITIONS, routers)
     return run_result(
         EXPERIMENT,
         scale,
@@ -87,7 +76,9 @@ def route(scale: str, source: int) -> RunResult:
     )
 
 
-def train(scale: str, source: int) -> dict[str, list[Router]]:
+def train(
+    scale: str, source: int, router_seeds: int, steps: int, learning_rate: float = LEARNING_RATE
+) -> dict[str, list[Router]]:
     """Arm -> one pooling router per seed, on the labels of one teacher."""
     model, config = load_teacher(teacher_folder(scale, MIXTURE, source))
     labels = {arm: label for arm, (_, label) in ARMS.items()}
@@ -95,8 +86,36 @@ def train(scale: str, source: int) -> dict[str, list[Router]]:
         table = label_table(model, config, MIXTURES[MIXTURE], TABLE[scale], labels)
     return train_routers(
         lambda seed: build_router("pooling", config.vocabulary, config.block_width, seed),
-        range(ROUTER_SEEDS[scale]),
+        range(router_seeds),
         {arm: loss for arm, (loss, _) in ARMS.items()},
         table_stream(table.tokens, table.targets, run=source),
-        steps=STEPS[scale],
+        steps=steps,
+        learning_rate=learning_rate,
     )
+
+
+def routed_metrics(
+    scale: str,
+    mixture: str,
+    destination: int,
+    conditions: Sequence[str],
+    routers: Mapping[str, Sequence[Router]],
+    fewest: int = 1,
+) -> Iterator[Metric]:
+    """One teacher on every condition: dense, random gates, and every router of every arm.
+
+    The budget is a tenth of the blocks, but never under ``fewest``.
+    """
+    model, config = load_teacher(teacher_folder(scale, mixture, destination))
+    for condition in conditions:
+        batch = evaluation_batch(config, condition, EXAMPLES[scale])
+        k = max(fewest, budget_blocks(BUDGET, len(batch.blocks)))
+        probe = routed_probe(model, batch)
+        name = f"{condition}_t{destination}"
+        chance = top_blocks(random_scores(len(batch), len(batch.blocks), evaluation_seed(condition)), k)
+        yield proportion(f"dense_{name}", int(accuracy(model, batch).sum()), len(batch))
+        yield proportion(f"random_{name}", int(routed_correct(probe, chance).sum()), len(batch))
+        for arm, trained in routers.items():
+            for seed, router in enumerate(trained):
+                kept = top_blocks(score_blocks(router, batch), k)
+                yield proportion(f"{arm}_{name}_r{seed}", int(routed_correct(probe, kept).sum()), len(batch))
