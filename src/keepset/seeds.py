@@ -42,6 +42,7 @@ _NAMES = (
     "router_stream",
     "intervention",
     "statistics",
+    "router_documents",
 )
 
 SEED_RANGES = {name: SeedRange(name, i * RUNS * DRAWS) for i, name in enumerate(_NAMES)}
@@ -54,3 +55,4 @@ ROUTER_INIT = SEED_RANGES["router_init"]
 ROUTER_STREAM = SEED_RANGES["router_stream"]
 INTERVENTION = SEED_RANGES["intervention"]
 STATISTICS = SEED_RANGES["statistics"]
+ROUTER_DOCUMENTS = SEED_RANGES["router_documents"]
