@@ -1,0 +1,65 @@
+"""Stage 6: what ranks the blocks of a document for keeping.
+
+    from keepset.policies import Document, H2O, SnapKV
+
+    H2O().score(Document(model, tokens, blocks))                       # (N,), pre_query
+    SnapKV().score(Document(model, tokens, blocks, question))          # (N,), query_aware
+
+One file per policy, one ``score`` each; a new one needs a ``name``, its ``regimes`` and ``score``, and a line in
+``POLICIES``. Policies never see the answer: they import neither labels nor interventions. The oracle is handed labels
+by its caller.
+
+Reading order: ``policy`` (what a policy is given), then any of the others.
+"""
+
+from collections.abc import Callable
+
+from transformers import PreTrainedTokenizerBase
+
+from keepset.policies.h2o import H2O
+from keepset.policies.kvzip import KVzip
+from keepset.policies.momentkv import MomentKV
+from keepset.policies.oracle import Oracle
+from keepset.policies.policy import BOTH, PRE_QUERY, QUERY_AWARE, Document, Policy, Regime, score_checked
+from keepset.policies.random import Random
+from keepset.policies.recency import Recency
+from keepset.policies.restkv import ReSTKV
+from keepset.policies.snapkv import SnapKV
+
+__all__ = [
+    "BOTH",
+    "H2O",
+    "POLICIES",
+    "PRE_QUERY",
+    "QUERY_AWARE",
+    "Document",
+    "KVzip",
+    "MomentKV",
+    "Oracle",
+    "Policy",
+    "Random",
+    "ReSTKV",
+    "Recency",
+    "Regime",
+    "SnapKV",
+    "build_policy",
+    "score_checked",
+]
+
+POLICIES: dict[str, Callable[[PreTrainedTokenizerBase], Policy]] = {
+    H2O.name: lambda tokenizer: H2O(),
+    SnapKV.name: lambda tokenizer: SnapKV(),
+    MomentKV.name: lambda tokenizer: MomentKV(),
+    ReSTKV.name: lambda tokenizer: ReSTKV(),
+    KVzip.name: KVzip,
+    Recency.name: lambda tokenizer: Recency(),
+    Random.name: lambda tokenizer: Random(),
+}
+"""The policies that need no labels and no training, by name."""
+
+
+def build_policy(name: str, tokenizer: PreTrainedTokenizerBase) -> Policy:
+    """A policy with its default settings."""
+    if name not in POLICIES:
+        raise ValueError(f"policy: expected one of {', '.join(POLICIES)}, got {name!r}")
+    return POLICIES[name](tokenizer)

@@ -1,0 +1,20 @@
+"""H2O: the blocks that received the most attention so far."""
+
+from torch import Tensor
+
+from keepset.policies.policy import BOTH, Document
+from keepset.readouts import all_position_attention
+
+
+class H2O:
+    """Attention received, summed over every row, layer and head: the plain accumulated sum.
+
+    Acts once at prefill and on whole blocks, as the paper transplants it. Early blocks are read by more rows and the
+    sum does not correct for that; kvpress' ObservedAttention does, and is another policy.
+    """
+
+    name = "h2o"
+    regimes = BOTH
+
+    def score(self, document: Document) -> Tensor:
+        return all_position_attention(document.model, document.batch, document.blocks)[0]

@@ -1,0 +1,66 @@
+"""KVzip: the blocks the model looks at while it repeats the context."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from keepset.blocks import Span
+from keepset.policies.policy import PRE_QUERY, Document
+from keepset.readouts.layers import Layer, check_inputs, visit_layers
+from keepset.tasks.text import chat_prompt
+
+CHUNK_TOKENS = 2_048
+"""Context repeated at a time, as in KVzip: small models lose their place in longer ones."""
+HINT_TOKENS = 8
+"""The end of the chunk before, shown so that the model knows where to go on."""
+FIRST = "Repeat the previous context exactly."
+LATER = "Repeat the part of the previous context exactly, starting with"
+
+
+class KVzip:
+    """The largest attention that any token of a block receives, in any layer and head, while the context is repeated.
+
+    The context, then a request to repeat it, then the repetition itself, teacher-forced, one chunk after another.
+    KVzip scores every key and value of every head on its own; one selection of blocks takes the maximum over all of
+    them. Each chunk is a forward of the whole context and the chunk: a context of one chunk costs two prefills.
+    """
+
+    name = "kvzip"
+    regimes = PRE_QUERY
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, chunk_tokens: int = CHUNK_TOKENS) -> None:
+        if chunk_tokens < 1:
+            raise ValueError(f"chunk_tokens: expected at least 1, got {chunk_tokens}")
+        self.tokenizer = tokenizer
+        self.chunk_tokens = chunk_tokens
+
+    def score(self, document: Document) -> Tensor:
+        context = len(document.tokens)
+        received = torch.zeros(context)
+
+        def read(layer: Layer) -> None:
+            for _, attention in layer.chunks(Span(context, layer.query.shape[2])):
+                torch.maximum(received, attention[..., :context].amax((0, 1, 2)).cpu(), out=received)
+
+        for repetition in self._repetitions(document):
+            tokens = torch.cat([document.tokens, repetition])[None]
+            check_inputs(document.model, tokens, document.blocks)
+            visit_layers(document.model, tokens, read)
+        return torch.stack([received[span.start : span.stop].max() for span in document.blocks])
+
+    def _repetitions(self, document: Document) -> Iterator[Tensor]:
+        """What follows the context, chunk by chunk: the request, and the part of the context it asks for."""
+        context = document.tokens[document.blocks[0].start : document.blocks[-1].stop]
+        turn = ""
+        if self.tokenizer.chat_template:
+            prompt, start = chat_prompt(self.tokenizer, FIRST)
+            turn = prompt[start + len(FIRST) :]
+        for start in range(0, len(context), self.chunk_tokens):
+            hint = context[max(0, start - HINT_TOKENS) : start]
+            asked = [self._encode(FIRST if start == 0 else f"{LATER} "), hint, self._encode(turn or "\n\n")]
+            yield torch.cat([*asked, context[start : start + self.chunk_tokens]])
+
+    def _encode(self, text: str) -> Tensor:
+        return torch.tensor(self.tokenizer(text, add_special_tokens=False).input_ids, dtype=torch.long)

@@ -1,0 +1,203 @@
+"""Every policy: what it says it scores, computed again the slow way; and what all of them share."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from keepset.blocks import Span
+from keepset.experiments.engine_bench import tiny_model
+from keepset.policies import (
+    H2O,
+    POLICIES,
+    Document,
+    KVzip,
+    MomentKV,
+    Oracle,
+    Policy,
+    Random,
+    Recency,
+    ReSTKV,
+    SnapKV,
+    build_policy,
+    score_checked,
+)
+from keepset.policies.kvzip import FIRST, LATER
+from keepset.readouts import output_reconstruction
+
+T, Q = 90, 7
+BLOCKS = (Span(2, 22), Span(22, 42), Span(45, 60), Span(60, 88))
+N = len(BLOCKS)
+
+
+@pytest.fixture(scope="module")
+def loaded() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    model, tokenizer = tiny_model()
+    with torch.no_grad():  # untrained attention is nearly uniform
+        for layer in model.model.layers:
+            layer.self_attn.q_proj.weight *= 20
+    return model, tokenizer
+
+
+@pytest.fixture
+def document(loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase]) -> Document:
+    generator = torch.Generator().manual_seed(0)
+    return Document(loaded[0], torch.randint(260, (T,), generator=generator), BLOCKS)
+
+
+@pytest.fixture
+def asked(document: Document) -> Document:
+    question = torch.randint(260, (Q,), generator=torch.Generator().manual_seed(1))
+    return Document(document.model, document.tokens, BLOCKS, question)
+
+
+@torch.no_grad()
+def all_attention(model: PreTrainedModel, tokens: Tensor) -> Tensor:
+    """(L, H, T, T) as transformers itself gives it."""
+    model.set_attn_implementation("eager")
+    try:
+        return torch.cat(model(tokens, output_attentions=True).attentions).double()
+    finally:
+        model.set_attn_implementation("sdpa")
+
+
+def per_block(per_token: Tensor) -> Tensor:
+    return torch.stack([per_token[..., span.start : span.stop].sum(-1) for span in BLOCKS], dim=-1)
+
+
+def test_h2o_is_the_plain_sum_over_all_rows(document: Document, asked: Document) -> None:
+    for one in (document, asked):
+        attention = all_attention(one.model, one.batch)
+        expected = per_block(attention.sum(2)).mean(1).sum(0)
+        torch.testing.assert_close(H2O().score(one).double(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_snapkv_reads_the_question_rows_or_the_last_rows_of_the_context(document: Document, asked: Document) -> None:
+    for one, rows in ((asked, slice(T, T + Q)), (document, slice(T - 64, T))):
+        attention = all_attention(one.model, one.batch)
+        expected = per_block(attention[:, :, rows].sum(2)).mean((0, 1))
+        torch.testing.assert_close(SnapKV().score(one).double(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_restkv_is_the_reconstruction_on_the_same_rows(document: Document, asked: Document) -> None:
+    for one, rows in ((asked, Span(T, T + Q)), (document, Span(T - 64, T))):
+        expected = output_reconstruction(one.model, one.batch, BLOCKS, rows)[0].mean((0, 1))
+        assert torch.equal(ReSTKV().score(one), expected)
+
+
+def test_momentkv_weighs_attention_by_the_angle_to_the_mean_value(document: Document, asked: Document) -> None:
+    for one in (document, asked):
+        values: list[Tensor] = []
+        hooks = [
+            layer.self_attn.v_proj.register_forward_hook(lambda *seen, values=values: values.append(seen[2]))
+            for layer in one.model.model.layers
+        ]
+        attention = all_attention(one.model, one.batch)
+        for hook in hooks:
+            hook.remove()
+        expected = torch.zeros(N, dtype=torch.double)
+        for layer, value in enumerate(values):
+            heads = value[0, :T].unflatten(-1, (2, -1)).double()  # (T, 2 shared heads, D)
+            for head in range(4):
+                own = heads[:, head // 2]
+                mismatch = 1 - torch.cosine_similarity(own, own.mean(0, keepdim=True), dim=-1)
+                expected += per_block(attention[layer, head].sum(0)[:T] * mismatch) / 8
+        torch.testing.assert_close(MomentKV().score(one).double(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("chunk_tokens", [2_048, 40])
+def test_kvzip_is_the_largest_attention_while_repeating(
+    loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase], document: Document, chunk_tokens: int
+) -> None:
+    model, tokenizer = loaded
+    context = document.tokens[2:88]
+    turn = "<|end|>\n<|start|>assistant\n"
+    best = torch.zeros(T, dtype=torch.double)
+    for start in range(0, len(context), chunk_tokens):
+        request = [tokenizer(FIRST if start == 0 else f"{LATER} ").input_ids, tokenizer(turn).input_ids]
+        hint = context[max(0, start - 8) : start].tolist()
+        row = [*request[0], *hint, *request[1], *context[start : start + chunk_tokens].tolist()]
+        attention = all_attention(model, torch.cat([document.tokens, torch.tensor(row)])[None])
+        best = torch.maximum(best, attention[:, :, T:, :T].amax((0, 1, 2)))
+    expected = torch.stack([best[span.start : span.stop].max() for span in BLOCKS])
+    found = KVzip(tokenizer, chunk_tokens).score(document)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_recency_prefers_the_end(document: Document) -> None:
+    assert Recency().score(document).argsort(descending=True).tolist() == [3, 2, 1, 0]
+
+
+def test_random_depends_on_seed_and_document_alone(document: Document) -> None:
+    other = Document(document.model, document.tokens.flip(0), BLOCKS)
+    found = [policy.score(one).tolist() for policy in (Random(0), Random(1)) for one in (document, other)]
+    assert len({tuple(scores) for scores in found}) == 4
+    assert Random(0).score(document).tolist() == found[0]
+
+
+def test_the_oracle_puts_evidence_first_in_document_order(document: Document) -> None:
+    scores = Oracle(frozenset({3, 1})).score(document)
+    assert scores.sort(descending=True, stable=True).indices.tolist() == [1, 3, 0, 2]
+    assert Oracle(frozenset()).score(document).tolist() == [0.0] * N
+    with pytest.raises(ValueError, match="keep set: expected block numbers"):
+        Oracle(frozenset({4})).score(document)
+
+
+def every_policy(tokenizer: PreTrainedTokenizerBase) -> Iterator[Policy]:
+    yield from (build_policy(name, tokenizer) for name in POLICIES)
+    yield Oracle(frozenset({1}))
+
+
+def test_all_policies_keep_the_same_manners(
+    loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase], document: Document, asked: Document
+) -> None:
+    state = torch.random.get_rng_state()
+    for policy in every_policy(loaded[1]):
+        for one in (document, asked):
+            if one.regime not in policy.regimes:
+                with pytest.raises(ValueError, match=f"{policy.name}: expected a document of regime"):
+                    score_checked(policy, one)
+                continue
+            first, second = score_checked(policy, one), score_checked(policy, one)
+            assert first.shape == (N,)
+            assert first.dtype == torch.float32
+            assert torch.equal(first, second)
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_pre_query_scores_do_not_change_with_a_question(document: Document, asked: Document) -> None:
+    assert document.batch.shape == (1, T)
+    assert asked.batch.shape == (1, T + Q)
+    assert not torch.allclose(SnapKV().score(document), SnapKV().score(asked))
+
+
+class Broken:
+    name = "broken"
+    regimes = frozenset({"pre_query"})
+
+    def __init__(self, scores: Tensor) -> None:
+        self.scores = scores
+
+    def score(self, document: Document) -> Tensor:
+        return self.scores
+
+
+@pytest.mark.parametrize("scores", [torch.zeros(N + 1), torch.tensor([0.0, 1.0, torch.nan, 0.0])])
+def test_scores_of_the_wrong_shape_or_nan_are_refused(document: Document, scores: Tensor) -> None:
+    with pytest.raises(ValueError, match="broken: expected one finite score per block"):
+        score_checked(Broken(scores), document)
+
+
+def test_bad_documents_are_refused(document: Document) -> None:
+    with pytest.raises(ValueError, match="tokens: expected whole numbers"):
+        Document(document.model, document.tokens[None], BLOCKS)
+    with pytest.raises(ValueError, match="question: expected whole numbers"):
+        Document(document.model, document.tokens, BLOCKS, torch.zeros(0, dtype=torch.long))
+    with pytest.raises(ValueError, match="blocks: expected at least one"):
+        Document(document.model, document.tokens, ())
+    with pytest.raises(ValueError, match="policy: expected one of h2o"):
+        build_policy("h3o", None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="chunk_tokens: expected at least 1"):
+        KVzip(None, 0)  # type: ignore[arg-type]
