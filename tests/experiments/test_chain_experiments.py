@@ -8,6 +8,7 @@ from keepset.experiments import chains, family_routing, hardened, oracles, recov
 from keepset.experiments.job import Jobs, run_missing
 from keepset.labels import FoundFamily
 from keepset.models.presets import smoke
+from keepset.reports import render_reports
 from keepset.routers import renamed_stream, router_input, table_stream
 from keepset.tasks import sample_condition
 from keepset.tasks.oracle import read_records
@@ -40,6 +41,14 @@ def test_oracles(untrained: Path) -> None:
     assert {"attention_layer0_k3", "trace_obsolete", "annotated_obsolete"} <= names
 
 
+def test_reports_of_chains(untrained: Path) -> None:
+    for jobs in (chains.jobs, oracles.jobs, hardened.jobs):
+        metric_names(jobs("smoke"), untrained)
+    rendered = render_reports(untrained / "results")
+    tables = ("tab-chain", "tab-chain-per-teacher", "tab-budget-readouts", "tab-trace-supervision", "hardened-chains")
+    assert {f"{name}.md" for name in tables} <= set(rendered)
+
+
 def test_recovered_labels_train_routers(untrained: Path) -> None:
     recovered_routing.recovered_table.cache_clear()
     names = metric_names(recovered_routing.jobs("smoke"), untrained)
@@ -48,6 +57,7 @@ def test_recovered_labels_train_routers(untrained: Path) -> None:
         f"{what}_r{seed}" for what in ("unique", "latest_write", "multihop", "multihop_chain") for seed in (0, 1)
     }
     assert all(found == expected for found in names.values())
+    assert render_reports(untrained / "results")["tab-recovered-routing.md"].count("Top-k delta") == 2
 
 
 def test_families_train_routers(untrained: Path) -> None:
@@ -56,6 +66,7 @@ def test_families_train_routers(untrained: Path) -> None:
     assert [name.split("/")[1] for name in names] == list(family_routing.ARMS)
     expected = {f"{what}_{which}" for what in ("routed", "nonce", "chain") for which in ("r0", "r1", "random")}
     assert all(found == expected for found in names.values())
+    assert "Found families" in render_reports(untrained / "results")["family-routing.md"]
 
 
 def test_a_family_becomes_its_smallest_sets() -> None:

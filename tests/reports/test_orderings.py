@@ -1,0 +1,26 @@
+"""Verdicts follow from intervals."""
+
+import pytest
+
+from keepset.reports.orderings import FAILS, HOLDS, OPEN, above, below, side_of_zero
+from keepset.results import Metric
+
+
+def metric(low: float, high: float) -> Metric:
+    return Metric(name="x", value=(low + high) / 2, n=5, low=low, high=high)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"), [(0.01, 0.02, HOLDS), (-0.02, -0.01, FAILS), (-0.01, 0.01, OPEN), (0.0, 0.0, OPEN)]
+)
+def test_a_difference_holds_when_all_of_its_interval_is_on_one_side(low: float, high: float, verdict: str) -> None:
+    assert side_of_zero(metric(low, high)) == verdict
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "over", "under"),
+    [(0.96, 0.99, HOLDS, FAILS), (0.90, 0.94, FAILS, HOLDS), (0.94, 0.96, OPEN, OPEN)],
+)
+def test_a_share_is_held_against_a_bar(low: float, high: float, over: str, under: str) -> None:
+    assert above(metric(low, high), 0.95) == over
+    assert below(metric(low, high), 0.95) == under
