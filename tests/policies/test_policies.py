@@ -12,7 +12,7 @@ from keepset.experiments.engine_bench import tiny_model
 from keepset.policies import (
     H2O,
     POLICIES,
-    Document,
+    Context,
     KVzip,
     MomentKV,
     Oracle,
@@ -42,15 +42,15 @@ def loaded() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
 
 
 @pytest.fixture
-def document(loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase]) -> Document:
+def context(loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase]) -> Context:
     generator = torch.Generator().manual_seed(0)
-    return Document(loaded[0], torch.randint(260, (T,), generator=generator), BLOCKS)
+    return Context(loaded[0], torch.randint(260, (T,), generator=generator), BLOCKS)
 
 
 @pytest.fixture
-def asked(document: Document) -> Document:
+def asked(context: Context) -> Context:
     question = torch.randint(260, (Q,), generator=torch.Generator().manual_seed(1))
-    return Document(document.model, document.tokens, BLOCKS, question)
+    return Context(context.model, context.tokens, BLOCKS, question)
 
 
 @torch.no_grad()
@@ -67,28 +67,28 @@ def per_block(per_token: Tensor) -> Tensor:
     return torch.stack([per_token[..., span.start : span.stop].sum(-1) for span in BLOCKS], dim=-1)
 
 
-def test_h2o_is_the_plain_sum_over_all_rows(document: Document, asked: Document) -> None:
-    for one in (document, asked):
+def test_h2o_is_the_plain_sum_over_all_rows(context: Context, asked: Context) -> None:
+    for one in (context, asked):
         attention = all_attention(one.model, one.batch)
         expected = per_block(attention.sum(2)).mean(1).sum(0)
         torch.testing.assert_close(H2O().score(one).double(), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_snapkv_reads_the_question_rows_or_the_last_rows_of_the_context(document: Document, asked: Document) -> None:
-    for one, rows in ((asked, slice(T, T + Q)), (document, slice(T - 64, T))):
+def test_snapkv_reads_the_question_rows_or_the_last_rows_of_the_context(context: Context, asked: Context) -> None:
+    for one, rows in ((asked, slice(T, T + Q)), (context, slice(T - 64, T))):
         attention = all_attention(one.model, one.batch)
         expected = per_block(attention[:, :, rows].sum(2)).mean((0, 1))
         torch.testing.assert_close(SnapKV().score(one).double(), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_restkv_is_the_reconstruction_on_the_same_rows(document: Document, asked: Document) -> None:
-    for one, rows in ((asked, Span(T, T + Q)), (document, Span(T - 64, T))):
+def test_restkv_is_the_reconstruction_on_the_same_rows(context: Context, asked: Context) -> None:
+    for one, rows in ((asked, Span(T, T + Q)), (context, Span(T - 64, T))):
         expected = output_reconstruction(one.model, one.batch, BLOCKS, rows)[0].mean((0, 1))
         assert torch.equal(ReSTKV().score(one), expected)
 
 
-def test_momentkv_weighs_attention_by_the_angle_to_the_mean_value(document: Document, asked: Document) -> None:
-    for one in (document, asked):
+def test_momentkv_weighs_attention_by_the_angle_to_the_mean_value(context: Context, asked: Context) -> None:
+    for one in (context, asked):
         values: list[Tensor] = []
         hooks = [
             layer.self_attn.v_proj.register_forward_hook(lambda *seen, values=values: values.append(seen[2]))
@@ -109,40 +109,40 @@ def test_momentkv_weighs_attention_by_the_angle_to_the_mean_value(document: Docu
 
 @pytest.mark.parametrize("chunk_tokens", [2_048, 40])
 def test_kvzip_is_the_largest_attention_while_repeating(
-    loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase], document: Document, chunk_tokens: int
+    loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase], context: Context, chunk_tokens: int
 ) -> None:
     model, tokenizer = loaded
-    context = document.tokens[2:88]
+    repeated = context.tokens[2:88]
     turn = "<|end|>\n<|start|>assistant\n"
     best = torch.zeros(T, dtype=torch.double)
-    for start in range(0, len(context), chunk_tokens):
+    for start in range(0, len(repeated), chunk_tokens):
         request = [tokenizer(FIRST if start == 0 else f"{LATER} ").input_ids, tokenizer(turn).input_ids]
-        hint = context[max(0, start - 8) : start].tolist()
-        row = [*request[0], *hint, *request[1], *context[start : start + chunk_tokens].tolist()]
-        attention = all_attention(model, torch.cat([document.tokens, torch.tensor(row)])[None])
+        hint = repeated[max(0, start - 8) : start].tolist()
+        row = [*request[0], *hint, *request[1], *repeated[start : start + chunk_tokens].tolist()]
+        attention = all_attention(model, torch.cat([context.tokens, torch.tensor(row)])[None])
         best = torch.maximum(best, attention[:, :, T:, :T].amax((0, 1, 2)))
     expected = torch.stack([best[span.start : span.stop].max() for span in BLOCKS])
-    found = KVzip(tokenizer, chunk_tokens).score(document)
+    found = KVzip(tokenizer, chunk_tokens).score(context)
     torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_recency_prefers_the_end(document: Document) -> None:
-    assert Recency().score(document).argsort(descending=True).tolist() == [3, 2, 1, 0]
+def test_recency_prefers_the_end(context: Context) -> None:
+    assert Recency().score(context).argsort(descending=True).tolist() == [3, 2, 1, 0]
 
 
-def test_random_depends_on_seed_and_document_alone(document: Document) -> None:
-    other = Document(document.model, document.tokens.flip(0), BLOCKS)
-    found = [policy.score(one).tolist() for policy in (Random(0), Random(1)) for one in (document, other)]
+def test_random_depends_on_seed_and_document_alone(context: Context) -> None:
+    other = Context(context.model, context.tokens.flip(0), BLOCKS)
+    found = [policy.score(one).tolist() for policy in (Random(0), Random(1)) for one in (context, other)]
     assert len({tuple(scores) for scores in found}) == 4
-    assert Random(0).score(document).tolist() == found[0]
+    assert Random(0).score(context).tolist() == found[0]
 
 
-def test_the_oracle_puts_evidence_first_in_document_order(document: Document) -> None:
-    scores = Oracle(frozenset({3, 1})).score(document)
+def test_the_oracle_puts_evidence_first_in_document_order(context: Context) -> None:
+    scores = Oracle(frozenset({3, 1})).score(context)
     assert scores.sort(descending=True, stable=True).indices.tolist() == [1, 3, 0, 2]
-    assert Oracle(frozenset()).score(document).tolist() == [0.0] * N
+    assert Oracle(frozenset()).score(context).tolist() == [0.0] * N
     with pytest.raises(ValueError, match="keep set: expected block numbers"):
-        Oracle(frozenset({4})).score(document)
+        Oracle(frozenset({4})).score(context)
 
 
 def every_policy(tokenizer: PreTrainedTokenizerBase) -> Iterator[Policy]:
@@ -151,13 +151,13 @@ def every_policy(tokenizer: PreTrainedTokenizerBase) -> Iterator[Policy]:
 
 
 def test_all_policies_keep_the_same_manners(
-    loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase], document: Document, asked: Document
+    loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase], context: Context, asked: Context
 ) -> None:
     state = torch.random.get_rng_state()
     for policy in every_policy(loaded[1]):
-        for one in (document, asked):
+        for one in (context, asked):
             if one.regime not in policy.regimes:
-                with pytest.raises(ValueError, match=f"{policy.name}: expected a document of regime"):
+                with pytest.raises(ValueError, match=f"{policy.name}: expected a context of regime"):
                     score_checked(policy, one)
                 continue
             first, second = score_checked(policy, one), score_checked(policy, one)
@@ -167,10 +167,10 @@ def test_all_policies_keep_the_same_manners(
     assert torch.equal(torch.random.get_rng_state(), state)
 
 
-def test_pre_query_scores_do_not_change_with_a_question(document: Document, asked: Document) -> None:
-    assert document.batch.shape == (1, T)
+def test_pre_query_scores_do_not_change_with_a_question(context: Context, asked: Context) -> None:
+    assert context.batch.shape == (1, T)
     assert asked.batch.shape == (1, T + Q)
-    assert not torch.allclose(SnapKV().score(document), SnapKV().score(asked))
+    assert not torch.allclose(SnapKV().score(context), SnapKV().score(asked))
 
 
 class Broken:
@@ -180,23 +180,23 @@ class Broken:
     def __init__(self, scores: Tensor) -> None:
         self.scores = scores
 
-    def score(self, document: Document) -> Tensor:
+    def score(self, context: Context) -> Tensor:
         return self.scores
 
 
 @pytest.mark.parametrize("scores", [torch.zeros(N + 1), torch.tensor([0.0, 1.0, torch.nan, 0.0])])
-def test_scores_of_the_wrong_shape_or_nan_are_refused(document: Document, scores: Tensor) -> None:
+def test_scores_of_the_wrong_shape_or_nan_are_refused(context: Context, scores: Tensor) -> None:
     with pytest.raises(ValueError, match="broken: expected one finite score per block"):
-        score_checked(Broken(scores), document)
+        score_checked(Broken(scores), context)
 
 
-def test_bad_documents_are_refused(document: Document) -> None:
+def test_bad_contexts_are_refused(context: Context) -> None:
     with pytest.raises(ValueError, match="tokens: expected whole numbers"):
-        Document(document.model, document.tokens[None], BLOCKS)
+        Context(context.model, context.tokens[None], BLOCKS)
     with pytest.raises(ValueError, match="question: expected whole numbers"):
-        Document(document.model, document.tokens, BLOCKS, torch.zeros(0, dtype=torch.long))
+        Context(context.model, context.tokens, BLOCKS, torch.zeros(0, dtype=torch.long))
     with pytest.raises(ValueError, match="blocks: expected at least one"):
-        Document(document.model, document.tokens, ())
+        Context(context.model, context.tokens, ())
     with pytest.raises(ValueError, match="policy: expected one of h2o"):
         build_policy("h3o", None)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="chunk_tokens: expected at least 1"):

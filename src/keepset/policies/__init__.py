@@ -1,9 +1,9 @@
 """Stage 6: what ranks the blocks of a document for keeping.
 
-    from keepset.policies import Document, H2O, SnapKV
+    from keepset.policies import Context, H2O, SnapKV
 
-    H2O().score(Document(model, tokens, blocks))                       # (N,), pre_query
-    SnapKV().score(Document(model, tokens, blocks, question))          # (N,), query_aware
+    H2O().score(Context(model, tokens, blocks))                       # (N,), pre_query
+    SnapKV().score(Context(model, tokens, blocks, question))          # (N,), query_aware
 
 One file per policy, one ``score`` each; a new one needs a ``name``, its ``regimes`` and ``score``, and a line in
 ``POLICIES``. Policies never see the answer: they import neither labels nor interventions. The oracle is handed labels
@@ -20,7 +20,7 @@ from keepset.policies.h2o import H2O
 from keepset.policies.kvzip import KVzip
 from keepset.policies.momentkv import MomentKV
 from keepset.policies.oracle import Oracle
-from keepset.policies.policy import BOTH, PRE_QUERY, QUERY_AWARE, Document, Policy, Regime, score_checked
+from keepset.policies.policy import BOTH, PRE_QUERY, QUERY_AWARE, Context, Policy, Regime, score_checked
 from keepset.policies.random import Random
 from keepset.policies.recency import Recency
 from keepset.policies.restkv import ReSTKV
@@ -32,7 +32,7 @@ __all__ = [
     "POLICIES",
     "PRE_QUERY",
     "QUERY_AWARE",
-    "Document",
+    "Context",
     "KVzip",
     "MomentKV",
     "Oracle",

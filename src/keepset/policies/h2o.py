@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from keepset.policies.policy import BOTH, Document
+from keepset.policies.policy import BOTH, Context
 from keepset.readouts import all_position_attention
 
 
@@ -16,5 +16,5 @@ class H2O:
     name = "h2o"
     regimes = BOTH
 
-    def score(self, document: Document) -> Tensor:
-        return all_position_attention(document.model, document.batch, document.blocks)[0]
+    def score(self, context: Context) -> Tensor:
+        return all_position_attention(context.model, context.batch, context.blocks)[0]

@@ -7,7 +7,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from keepset.blocks import Span
-from keepset.policies.policy import PRE_QUERY, Document
+from keepset.policies.policy import PRE_QUERY, Context
 from keepset.readouts.layers import Layer, check_inputs, visit_layers
 from keepset.tasks.text import chat_prompt
 
@@ -36,31 +36,31 @@ class KVzip:
         self.tokenizer = tokenizer
         self.chunk_tokens = chunk_tokens
 
-    def score(self, document: Document) -> Tensor:
-        context = len(document.tokens)
-        received = torch.zeros(context)
+    def score(self, context: Context) -> Tensor:
+        length = len(context.tokens)
+        received = torch.zeros(length)
 
         def read(layer: Layer) -> None:
-            for _, attention in layer.chunks(Span(context, layer.query.shape[2])):
-                torch.maximum(received, attention[..., :context].amax((0, 1, 2)).cpu(), out=received)
+            for _, attention in layer.chunks(Span(length, layer.query.shape[2])):
+                torch.maximum(received, attention[..., :length].amax((0, 1, 2)).cpu(), out=received)
 
-        for repetition in self._repetitions(document):
-            tokens = torch.cat([document.tokens, repetition])[None]
-            check_inputs(document.model, tokens, document.blocks)
-            visit_layers(document.model, tokens, read)
-        return torch.stack([received[span.start : span.stop].max() for span in document.blocks])
+        for repetition in self._repetitions(context):
+            tokens = torch.cat([context.tokens, repetition])[None]
+            check_inputs(context.model, tokens, context.blocks)
+            visit_layers(context.model, tokens, read)
+        return torch.stack([received[span.start : span.stop].max() for span in context.blocks])
 
-    def _repetitions(self, document: Document) -> Iterator[Tensor]:
+    def _repetitions(self, context: Context) -> Iterator[Tensor]:
         """What follows the context, chunk by chunk: the request, and the part of the context it asks for."""
-        context = document.tokens[document.blocks[0].start : document.blocks[-1].stop]
+        repeated = context.tokens[context.blocks[0].start : context.blocks[-1].stop]
         turn = ""
         if self.tokenizer.chat_template:
             prompt, start = chat_prompt(self.tokenizer, FIRST)
             turn = prompt[start + len(FIRST) :]
-        for start in range(0, len(context), self.chunk_tokens):
-            hint = context[max(0, start - HINT_TOKENS) : start]
+        for start in range(0, len(repeated), self.chunk_tokens):
+            hint = repeated[max(0, start - HINT_TOKENS) : start]
             asked = [self._encode(FIRST if start == 0 else f"{LATER} "), hint, self._encode(turn or "\n\n")]
-            yield torch.cat([*asked, context[start : start + self.chunk_tokens]])
+            yield torch.cat([*asked, repeated[start : start + self.chunk_tokens]])
 
     def _encode(self, text: str) -> Tensor:
         return torch.tensor(self.tokenizer(text, add_special_tokens=False).input_ids, dtype=torch.long)

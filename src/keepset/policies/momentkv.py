@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from keepset.blocks import Span
-from keepset.policies.policy import BOTH, Document
+from keepset.policies.policy import BOTH, Context
 from keepset.readouts.layers import Layer, block_sums, check_inputs, visit_layers
 
 
@@ -21,19 +21,19 @@ class MomentKV:
     name = "momentkv"
     regimes = BOTH
 
-    def score(self, document: Document) -> Tensor:
-        tokens, context = document.batch, len(document.tokens)
-        check_inputs(document.model, tokens, document.blocks)
+    def score(self, context: Context) -> Tensor:
+        tokens, length = context.batch, len(context.tokens)
+        check_inputs(context.model, tokens, context.blocks)
         layers: list[Tensor] = []
 
         def read(layer: Layer) -> None:
             received = torch.zeros(*layer.query.shape[:2], tokens.shape[1], device=layer.query.device)  # (1, H, T)
             for piece, attention in layer.chunks(Span(0, tokens.shape[1])):
                 received[..., : piece.stop] += attention.sum(2)
-            values = layer.values(context)  # (1, H, T, D)
+            values = layer.values(length)  # (1, H, T, D)
             aligned = torch.cosine_similarity(values, values.mean(2, keepdim=True), dim=-1)
-            missed = received[..., :context] * (1 - aligned)
-            layers.append(block_sums(missed, document.blocks).mean(1)[0].cpu())  # (N,)
+            missed = received[..., :length] * (1 - aligned)
+            layers.append(block_sums(missed, context.blocks).mean(1)[0].cpu())  # (N,)
 
-        visit_layers(document.model, tokens, read)
+        visit_layers(context.model, tokens, read)
         return torch.stack(layers).mean(0)

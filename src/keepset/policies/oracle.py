@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from keepset.blocks import KeepSet, check_keep_set
-from keepset.policies.policy import BOTH, Document
+from keepset.policies.policy import BOTH, Context
 
 
 class Oracle:
@@ -20,8 +20,8 @@ class Oracle:
     def __init__(self, evidence: KeepSet) -> None:
         self.evidence = evidence
 
-    def score(self, document: Document) -> Tensor:
-        check_keep_set(self.evidence, len(document.blocks))
-        scores = torch.zeros(len(document.blocks))
+    def score(self, context: Context) -> Tensor:
+        check_keep_set(self.evidence, len(context.blocks))
+        scores = torch.zeros(len(context.blocks))
         scores[sorted(self.evidence)] = torch.linspace(2, 1, len(self.evidence))
         return scores

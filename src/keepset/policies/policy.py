@@ -4,8 +4,8 @@
         name = "longest"
         regimes = BOTH
 
-        def score(self, document: Document) -> Tensor:
-            return torch.tensor([float(len(span)) for span in document.blocks])
+        def score(self, context: Context) -> Tensor:
+            return torch.tensor([float(len(span)) for span in context.blocks])
 
 Budget, ties and protected blocks are not its business: ``keepset.pruning.selection`` is the same for all.
 """
@@ -31,7 +31,7 @@ WINDOW = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Document:
+class Context:
     """One context and the model that reads it; with a question where the regime is ``query_aware``."""
 
     model: PreTrainedModel
@@ -76,24 +76,24 @@ class Policy(Protocol):
         """The regimes the policy can work in."""
         ...
 
-    def score(self, document: Document) -> Tensor:
+    def score(self, context: Context) -> Tensor:
         """(N,) one number per block, higher is kept first."""
         ...
 
 
-def score_checked(policy: Policy, document: Document) -> Tensor:
-    """(N,) float32 on the CPU: the policy's scores, if it works in the document's regime and gives proper numbers."""
-    if document.regime not in policy.regimes:
-        reads = "without a question" if document.question is None else "with a question"
-        advice = "pass the question" if document.question is None else "leave the question out"
+def score_checked(policy: Policy, context: Context) -> Tensor:
+    """(N,) float32 on the CPU: the policy's scores, if it works in the context's regime and gives proper numbers."""
+    if context.regime not in policy.regimes:
+        reads = "without a question" if context.question is None else "with a question"
+        advice = "pass the question" if context.question is None else "leave the question out"
         raise ValueError(
-            f"{policy.name}: expected a document of regime {' or '.join(sorted(policy.regimes))}, got one {reads}; "
+            f"{policy.name}: expected a context of regime {' or '.join(sorted(policy.regimes))}, got one {reads}; "
             f"{advice}, or take another policy"
         )
-    scores = policy.score(document)
-    if tuple(scores.shape) != (len(document.blocks),) or not bool(scores.isfinite().all()):
+    scores = policy.score(context)
+    if tuple(scores.shape) != (len(context.blocks),) or not bool(scores.isfinite().all()):
         raise ValueError(
-            f"{policy.name}: expected one finite score per block ({len(document.blocks)}), got shape "
+            f"{policy.name}: expected one finite score per block ({len(context.blocks)}), got shape "
             f"{tuple(scores.shape)}{'' if scores.isfinite().all() else ' with NaN or infinity'}"
         )
     return scores.detach().float().cpu()

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from keepset import seeds
-from keepset.policies.policy import BOTH, Document
+from keepset.policies.policy import BOTH, Context
 
 
 class Random:
@@ -18,7 +18,7 @@ class Random:
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
 
-    def score(self, document: Document) -> Tensor:
-        draw = zlib.crc32(document.tokens.long().cpu().numpy().tobytes()) % seeds.DRAWS
+    def score(self, context: Context) -> Tensor:
+        draw = zlib.crc32(context.tokens.long().cpu().numpy().tobytes()) % seeds.DRAWS
         generator = torch.Generator().manual_seed(seeds.STATISTICS.seed(self.seed, draw))
-        return torch.rand(len(document.blocks), generator=generator)
+        return torch.rand(len(context.blocks), generator=generator)

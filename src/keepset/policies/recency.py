@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from keepset.policies.policy import BOTH, Document
+from keepset.policies.policy import BOTH, Context
 
 
 class Recency:
@@ -12,5 +12,5 @@ class Recency:
     name = "recency"
     regimes = BOTH
 
-    def score(self, document: Document) -> Tensor:
-        return torch.arange(len(document.blocks), dtype=torch.float32)
+    def score(self, context: Context) -> Tensor:
+        return torch.arange(len(context.blocks), dtype=torch.float32)

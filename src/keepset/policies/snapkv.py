@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from keepset.policies.policy import BOTH, WINDOW, Document
+from keepset.policies.policy import BOTH, WINDOW, Context
 from keepset.readouts import window_attention
 
 
@@ -19,6 +19,6 @@ class SnapKV:
     def __init__(self, window: int = WINDOW) -> None:
         self.window = window
 
-    def score(self, document: Document) -> Tensor:
-        rows = document.observing_rows(self.window)
-        return window_attention(document.model, document.batch, document.blocks, rows)[0].mean((0, 1))
+    def score(self, context: Context) -> Tensor:
+        rows = context.observing_rows(self.window)
+        return window_attention(context.model, context.batch, context.blocks, rows)[0].mean((0, 1))
