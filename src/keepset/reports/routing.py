@@ -1,4 +1,4 @@
-"""Routed accuracy of single-record tasks: ``tab:routing``, ``tab:app-routing``, own teacher, transfer, ``fig:gap``."""
+"""Routed accuracy of single-record tasks: ``tab:routing``, ``tab:app-routing``, own teacher, transfer, figures."""
 
 from statistics import fmean, pstdev
 
@@ -42,6 +42,15 @@ PAPER_OWN = {
     "latest_write_4x": "+0.064",
 }
 ARMS = ("imitation", "causal")
+UNROUTED = ("dense", "random")
+"""Arms without a router, so without router seeds."""
+FIGURE_ARMS = {
+    "dense": ("dense", "dense", "other", "s"),
+    "imitation": ("imitation", "attention", "attention", "o"),
+    "causal": ("causal", "causal", "causal", "D"),
+    "random": ("random gates", "random", "other", "x"),
+}
+"""Arm -> title, its name in the chain results, colour, marker."""
 
 
 def routing_table(results: list[RunResult]) -> Table:
@@ -169,6 +178,36 @@ def gap_figure(results: list[RunResult]) -> str:
     return svg(figure)
 
 
+def routing_figure(routed: list[RunResult], chains: list[RunResult]) -> str:
+    """``fig:routing``: means over teachers; on multi-hop every teacher, because the spread is the result there."""
+    result = from_source(routed, 0)
+    figure = new_figure(width=6.5, height=4.6)
+    axes = figure.axes[0]
+    titles = [*CONDITIONS.values(), "Multi-hop, chain router"]
+    places = list(range(len(titles)))[::-1]
+    for i, (arm, (label, on_chains, colour, marker)) in enumerate(FIGURE_ARMS.items()):
+        heights = [place + 0.24 - 0.16 * i for place in places]  # arms that tie must not hide each other
+        means = [over_teachers(result, arm, condition) for condition in CONDITIONS]
+        axes.plot(means, heights[:-1], marker, color=COLOURS[colour], label=label, markersize=4)
+        teachers = sorted(on_multihop(chain, on_chains) for chain in chains)
+        row = [heights[-1]] * len(teachers)
+        axes.plot(
+            teachers, row, f"{marker}-", color=COLOURS[colour], markerfacecolor="none", linewidth=1.0, markersize=4
+        )
+    axes.set_yticks(places, titles)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_xlabel("routed accuracy, 10 % of the blocks (multi-hop: three blocks)")
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return svg(figure)
+
+
+def on_multihop(chain: RunResult, arm: str) -> float:
+    """One teacher; mean over router seeds."""
+    if arm in UNROUTED:
+        return chain.metric(f"{arm}_multihop").value
+    return fmean(chain.metric(f"{arm}_multihop_r{seed}").value for seed in range(chain.config["router_seeds"]))
+
+
 def from_source(results: list[RunResult], source: int) -> RunResult:
     return next(result for result in results if result.config["source"] == source)
 
@@ -176,7 +215,7 @@ def from_source(results: list[RunResult], source: int) -> RunResult:
 def on_teacher(result: RunResult, arm: str, condition: str, teacher: int) -> float:
     """Mean over router seeds; dense and random have none."""
     name = f"{arm}_{condition}_t{teacher}"
-    if arm not in ARMS:
+    if arm in UNROUTED:
         return result.metric(name).value
     return fmean(result.metric(f"{name}_r{seed}").value for seed in range(result.config["router_seeds"]))
 
