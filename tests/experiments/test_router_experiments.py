@@ -13,6 +13,7 @@ from keepset.experiments.labelled import Labelled
 from keepset.models.presets import smoke
 from keepset.models.teacher import accuracy, build_teacher, load_teacher, save_teacher
 from keepset.readouts import answer_attention
+from keepset.reports import render_reports
 
 TEACHERS = range(2)
 ROUTERS = range(2)
@@ -41,8 +42,12 @@ def routed_names(arms: list[str], conditions: tuple[str, ...]) -> set[str]:
     }
 
 
-def test_every_label_is_routed_under_every_loss(root: Path) -> None:
-    results = dict(run_missing(ablation.jobs("smoke"), root / "results", "small"))
+def rendered(folder: Path) -> set[str]:
+    return {name.split(".")[0] for name in render_reports(folder / "results")} - {"tables", "orderings"}
+
+
+def test_every_label_is_routed_under_every_loss(tmp_path: Path) -> None:
+    results = dict(run_missing(ablation.jobs("smoke"), tmp_path / "results", "small"))
     assert list(results) == ["ablation/labels-0"]
     arms = [
         "attention_kl",
@@ -53,6 +58,7 @@ def test_every_label_is_routed_under_every_loss(root: Path) -> None:
         "causal_kl",
     ]
     assert {m.name for m in results["ablation/labels-0"].metrics} == routed_names(arms, ablation.CONDITIONS)
+    assert rendered(tmp_path) == {"tab-ablation", "tab-app-ablation"}
 
 
 def test_targets_of_the_ablation() -> None:
@@ -67,16 +73,17 @@ def test_targets_of_the_ablation() -> None:
     assert targets["attention_kl"] is targets["attention_sparse_kl"]
 
 
-def test_both_arms_are_retrained_at_every_retuning(root: Path) -> None:
-    results = dict(run_missing(guard.jobs("smoke"), root / "results", "small"))
+def test_both_arms_are_retrained_at_every_retuning(tmp_path: Path) -> None:
+    results = dict(run_missing(guard.jobs("smoke"), tmp_path / "results", "small"))
     assert list(results) == ["guard/lr-3e-4", "guard/lr-3e-3", "guard/steps-3x"]
     assert {r.config["learning_rate"]: r.counts["steps"] for r in results.values()} == {3e-4: 10, 3e-3: 10, 1e-3: 30}
     for result in results.values():
         assert {m.name for m in result.metrics} == routed_names(["imitation", "causal"], guard.CONDITIONS)
+    assert rendered(tmp_path) == {"tab-app-guard"}
 
 
-def test_the_full_budget_is_the_dense_teacher(root: Path) -> None:
-    results = dict(run_missing(budget.jobs("smoke"), root / "results", "small"))
+def test_the_full_budget_is_the_dense_teacher(root: Path, tmp_path: Path) -> None:
+    results = dict(run_missing(budget.jobs("smoke"), tmp_path / "results", "small"))
     assert list(results) == ["budget/five-task-0", "budget/five-task-1"]
     result = results["budget/five-task-1"]
     assert {m.name for m in result.metrics} == {f"{c}_k{k}" for c in budget.CONDITIONS for k in range(1, 10)}
@@ -84,10 +91,11 @@ def test_the_full_budget_is_the_dense_teacher(root: Path) -> None:
     for condition in budget.CONDITIONS:
         batch = evaluation_batch(config, condition, budget.EXAMPLES["smoke"])
         assert result.metric(f"{condition}_k9").value == accuracy(model, batch).float().mean()
+    assert rendered(tmp_path) == {"budget", "fig-budget"}
 
 
-def test_protocols_say_what_rows_and_context_they_leave(root: Path) -> None:
-    results = dict(run_missing(per_query.jobs("smoke"), root / "results", "small"))
+def test_protocols_say_what_rows_and_context_they_leave(tmp_path: Path) -> None:
+    results = dict(run_missing(per_query.jobs("smoke"), tmp_path / "results", "small"))
     assert list(results) == ["per_query/five-task-0", "per_query/five-task-1"]
     result = results["per_query/five-task-0"]
     third = pytest.approx(per_query.BUDGET / 9)
@@ -101,6 +109,7 @@ def test_protocols_say_what_rows_and_context_they_leave(root: Path) -> None:
         assert result.metric(f"dense_prefill_{condition}_row").value == 1.0
         assert result.metric(f"dense_prefill_{condition}_context").value == 1.0
         assert {f"dense_{condition}", f"causal_{condition}"} < {metric.name for metric in result.metrics}
+    assert rendered(tmp_path) == {"tab-per-query"}
 
 
 def test_the_last_row_attends_as_the_answer_row_does(root: Path) -> None:

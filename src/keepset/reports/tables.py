@@ -1,10 +1,33 @@
 """A table, once, as markdown and as LaTeX."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 _LATEX_SPECIALS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
     character: "\\" + character for character in "&%$#_{}"
 }
+_LATEX_CHARACTERS = _LATEX_SPECIALS | {
+    # In LaTeX's default font encoding these three print as other characters.
+    "<": "$<$",
+    ">": "$>$",
+    "|": "$|$",
+    "×": r"$\times$",
+    "±": r"$\pm$",
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "≈": r"$\approx$",
+    "−": "$-$",
+    "→": r"$\to$",
+    "µ": r"$\mu$",
+    "Δ": r"$\Delta$",
+    "·": r"$\cdot$",
+    "–": "--",
+    "—": "---",
+    "…": r"\ldots{}",
+}
+
+_FIT = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+"""Shrinks what is wider than the page, and only that."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +67,14 @@ class Table:
                 rf"\caption{{{latex_text(f'{self.caption} {notes}'.strip())}}}",
                 rf"\label{{{self.name}}}",
                 r"\centering\footnotesize",
+                _FIT,
                 rf"\begin{{tabular}}{{{align}}}",
                 r"\toprule",
                 " & ".join(map(latex_text, self.columns)) + r" \\",
                 r"\midrule",
                 *body,
                 r"\bottomrule",
-                r"\end{tabular}",
+                r"\end{tabular}}",
                 r"\end{table}",
                 "",
             ]
@@ -58,6 +82,26 @@ class Table:
 
 
 def latex_text(text: str) -> str:
-    """Plain text with LaTeX's special characters escaped."""
-    escaped = "".join(_LATEX_SPECIALS.get(character, character) for character in text)
-    return escaped.replace("×", r"$\times$").replace("≥", r"$\geq$").replace("–", "--").replace("±", r"$\pm$")
+    """Plain text with everything escaped that plain ``pdflatex`` does not print as it stands."""
+    escaped = "".join(_LATEX_CHARACTERS.get(character, character) for character in text)
+    if not escaped.isascii():
+        unknown = sorted({character for character in escaped if not character.isascii()})
+        raise ValueError(f"LaTeX: expected characters with a known command, got {' '.join(unknown)} in {text!r}")
+    return escaped
+
+
+def latex_document(tables: Iterable[Table]) -> str:
+    """A document of all tables, each from its own file beside it."""
+    return "\n".join(
+        [
+            r"\documentclass{article}",
+            r"\usepackage[margin=1.5cm]{geometry}",
+            r"\usepackage{booktabs}",
+            r"\usepackage{graphicx}",
+            r"\setlength{\belowcaptionskip}{6pt}",
+            r"\begin{document}",
+            *(rf"\input{{{table.name}.tex}}" for table in tables),
+            r"\end{document}",
+            "",
+        ]
+    )
