@@ -14,15 +14,24 @@ UNIMPORTANT = ("transformers_version", "dtype", "architectures")
 
 def fingerprint(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> str:
     """A hash of config, tokenizer, chat template and a sample of every weight, wherever they were loaded from."""
+    words = json.loads(tokenizer.backend_tokenizer.to_str())
+    words |= {"padding": None, "truncation": None}  # left behind by the last call
+    return _digest(model, words, tokenizer.chat_template)
+
+
+def weights_fingerprint(model: PreTrainedModel) -> str:
+    """As ``fingerprint``, of the model alone: what matters to whoever reads its tokens and not its text."""
+    return _digest(model)
+
+
+def _digest(model: PreTrainedModel, *parts: object) -> str:
     digest = hashlib.sha256()
     config = {
         key: value
         for key, value in model.config.to_dict().items()
         if not key.startswith("_") and key not in UNIMPORTANT
     }
-    words = json.loads(tokenizer.backend_tokenizer.to_str())
-    words |= {"padding": None, "truncation": None}  # left behind by the last call
-    for part in (type(model).__name__, config, words, tokenizer.chat_template):
+    for part in (type(model).__name__, config, *parts):
         digest.update(json.dumps(part, sort_keys=True, default=str).encode())
     for name, weight in model.state_dict().items():
         values = weight.flatten()[:: max(1, weight.numel() // SAMPLED)]
