@@ -25,17 +25,19 @@ class Layer(nn.Module):
         self.up = nn.Linear(WIDTH, HIDDEN)
         self.down = nn.Linear(HIDDEN, WIDTH)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, N + 1, D) -> (B, N + 1, D)"""
-        x = x + self.output(self.attend(self.queries_keys_values(self.attention_norm(x))))
+    def forward(self, x: Tensor, exists: Tensor | None = None) -> Tensor:
+        """(B, N + 1, D) -> (B, N + 1, D); where ``exists`` (B, N + 1) is False nobody looks."""
+        x = x + self.output(self.attend(self.queries_keys_values(self.attention_norm(x)), exists))
         x = x + self.down(torch.relu(self.up(self.mlp_norm(x))))
         return x
 
-    def attend(self, x: Tensor) -> Tensor:
+    def attend(self, x: Tensor, exists: Tensor | None) -> Tensor:
         """(B, N + 1, 3D) -> (B, N + 1, D)"""
         query, key, value = x.unflatten(-1, (3, HEADS, WIDTH // HEADS)).permute(2, 0, 3, 1, 4)  # (B, H, N + 1, D / H)
-        weights = (query @ key.transpose(-1, -2) * (WIDTH // HEADS) ** -0.5).softmax(-1)
-        read: Tensor = weights @ value
+        match = query @ key.transpose(-1, -2) * (WIDTH // HEADS) ** -0.5
+        if exists is not None:
+            match = match.masked_fill(~exists[:, None, None], -torch.inf)
+        read: Tensor = match.softmax(-1) @ value
         return read.transpose(1, 2).flatten(2)
 
 

@@ -8,7 +8,7 @@ A router reads the context and the query, never the answer and never the model:
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from huggingface_hub import PyTorchModelHubMixin
@@ -32,6 +32,9 @@ WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 OWN_FILES = {WEIGHTS, CONFIG, "README.md"}
 
+C = TypeVar("C", bound=BaseModel)
+S = TypeVar("S", bound="SavedNetwork")
+
 CODERS = {Vocabulary: (Vocabulary.model_dump, Vocabulary.model_validate)}
 """How the hub mixin writes a vocabulary into ``config.json`` and reads it back."""
 
@@ -51,7 +54,38 @@ class SavedRouter(BaseModel):
     """Hash of ``model.safetensors``: a flipped bit must not become a slightly different router."""
 
 
-class Router(nn.Module, PyTorchModelHubMixin):
+class SavedNetwork(nn.Module, PyTorchModelHubMixin):
+    """Weights with a config that vouches for them. Subclasses say in ``config`` what they were built with."""
+
+    def config(self, weights_sha256: str) -> BaseModel:
+        """What goes beside the weights."""
+        raise NotImplementedError
+
+    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> str | None:
+        """Weights and config, complete or not at all. Replaces an earlier router, and nothing else."""
+        folder = Path(save_directory)
+        check_replaceable(folder)
+        with replacing_folder(folder) as temporary:
+            address: str | None = super().save_pretrained(temporary, **kwargs)
+        return address
+
+    def _save_pretrained(self, save_directory: Path) -> None:
+        super()._save_pretrained(save_directory)
+        config = self.config(sha256(save_directory / WEIGHTS))
+        write_json(save_directory / CONFIG, config.model_dump(mode="json"))
+
+
+def check_replaceable(folder: Path) -> None:
+    """Only a router may be replaced by a router."""
+    foreign = sorted({path.name for path in folder.glob("*")} - OWN_FILES)
+    if foreign:
+        raise ValueError(
+            f"{folder}: expected a new folder or one that holds only a router, got {', '.join(foreign[:3])}; "
+            "saving replaces the folder: choose another one"
+        )
+
+
+class Router(SavedNetwork):
     """A small network that scores blocks. Subclasses implement ``forward(tokens) -> (B, N)``."""
 
     kind: str
@@ -76,28 +110,13 @@ class Router(nn.Module, PyTorchModelHubMixin):
         context = n_blocks * self.block_width
         return tokens[:, :context].unflatten(1, (n_blocks, self.block_width)), tokens[:, context:]
 
-    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> str | None:
-        """Weights and config, complete or not at all. Replaces an earlier router, and nothing else."""
-        folder = Path(save_directory)
-        foreign = sorted({path.name for path in folder.glob("*")} - OWN_FILES)
-        if foreign:
-            raise ValueError(
-                f"{folder}: expected a new folder or one that holds only a router, got {', '.join(foreign[:3])}; "
-                "saving replaces the folder: choose another one"
-            )
-        with replacing_folder(folder) as temporary:
-            address: str | None = super().save_pretrained(temporary, **kwargs)
-        return address
-
-    def _save_pretrained(self, save_directory: Path) -> None:
-        super()._save_pretrained(save_directory)
-        saved = SavedRouter(
+    def config(self, weights_sha256: str) -> SavedRouter:
+        return SavedRouter(
             router=self.kind,
             vocabulary=self.vocabulary,
             block_width=self.block_width,
-            weights_sha256=sha256(save_directory / WEIGHTS),
+            weights_sha256=weights_sha256,
         )
-        write_json(save_directory / CONFIG, saved.model_dump(mode="json"))
 
 
 def router_input(batch: ExampleBatch) -> Tensor:
@@ -128,15 +147,10 @@ def score_blocks(router: Router, batch: ExampleBatch) -> Tensor:
 
 def load_saved(folder: Path, routers: dict[str, type[Router]], vocabulary: Vocabulary, block_width: int) -> Router:
     """The router saved in ``folder``, which must fit the vocabulary and the block width it is wanted for."""
-    saved = read_config(folder)
+    saved = read_config(folder, SavedRouter)
     if saved.router not in routers:
         raise ValueError(f"{folder}: expected a router of kind {' or '.join(routers)}, got {saved.router!r}")
-    found = sha256(folder / WEIGHTS) if (folder / WEIGHTS).is_file() else "no file"
-    if found != saved.weights_sha256:
-        raise ValueError(
-            f"{folder} is damaged: expected {WEIGHTS} with sha256 {saved.weights_sha256[:12]}, got {found[:12]}; "
-            "train the router again"
-        )
+    check_weights(folder, saved.weights_sha256)
     if saved.vocabulary != vocabulary:
         raise ValueError(
             f"{folder}: expected a router of the vocabulary {vocabulary!r}, got one of {saved.vocabulary!r}; "
@@ -147,19 +161,34 @@ def load_saved(folder: Path, routers: dict[str, type[Router]], vocabulary: Vocab
             f"{folder}: expected a router of block width {block_width}, got one of {saved.block_width}; "
             "train a router on this block width"
         )
+    return load_network(folder, routers[saved.router])
+
+
+def load_network(folder: Path, network: type[S]) -> S:
+    """The weights in ``folder`` as a ``network``."""
     try:
-        return routers[saved.router].from_pretrained(folder, local_files_only=True)
+        return network.from_pretrained(folder, local_files_only=True)
     except (OSError, RuntimeError, SafetensorError) as error:
         raise ValueError(f"{folder}: the weights cannot be read ({error}); train the router again") from error
 
 
-def read_config(folder: Path) -> SavedRouter:
+def check_weights(folder: Path, expected: str) -> None:
+    """The weights are those the config was written for."""
+    found = sha256(folder / WEIGHTS) if (folder / WEIGHTS).is_file() else "no file"
+    if found != expected:
+        raise ValueError(
+            f"{folder} is damaged: expected {WEIGHTS} with sha256 {expected[:12]}, got {found[:12]}; "
+            "train the router again"
+        )
+
+
+def read_config(folder: Path, kind: type[C]) -> C:
     """What ``folder`` says about its router."""
     path = folder / CONFIG
     if not path.is_file():
         raise ValueError(f"{folder}: expected a saved router ({CONFIG} and {WEIGHTS}), got no {CONFIG}")
     try:
-        return SavedRouter.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        return kind.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except (json.JSONDecodeError, UnicodeDecodeError, ValidationError) as error:
         raise ValueError(f"{path}: expected the config of a saved router, got something else: {error}") from error
 

@@ -4,14 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from keepset.routers.losses import Loss
-from keepset.routers.router import Router
 from keepset.routers.streams import Stream
 
-R = TypeVar("R", bound=Router)
+R = TypeVar("R", bound=nn.Module)
 
 STEPS = 4_000
 LEARNING_RATE = 1e-3
@@ -28,7 +27,7 @@ def train_routers(
 ) -> dict[str, list[R]]:
     """Arm -> one trained router per seed. All arms and seeds train side by side on the same batches.
 
-    ``build(seed)`` makes a fresh router; an arm is a name in ``losses`` and in the targets of ``stream``. The
+    ``build(seed)`` makes a fresh router, all with the same buffers; an arm is a name in ``losses`` and in the targets of ``stream``. The
     routers are stacked into one batched model. None has a part in another's loss and Adam works on each number
     alone, so every router comes out as if it had been trained by itself: exactly up to rounding, which Adam makes
     visible in float32 where a gradient is zero by construction (KL does not see a constant added to all scores).
@@ -59,6 +58,6 @@ def train_routers(
         optimizer.step()
 
     for i, router in enumerate(routers):
-        router.load_state_dict({name: stacked[i] for name, stacked in parameters.items()})
+        router.load_state_dict(router.state_dict() | {name: stacked[i] for name, stacked in parameters.items()})
         router.eval()
     return {name: routers[a * len(seeds) : (a + 1) * len(seeds)] for a, name in enumerate(losses)}
