@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 from typer.core import TyperGroup
 
 from keepset.files import write_json, write_text
 
 if TYPE_CHECKING:
+    from keepset.experiments.catalogue import Experiment
     from keepset.experiments.job import Jobs
 
 COMMANDS = ("quickstart", "models", "teacher", "explain", "label", "bench", "reproduce", "report")
@@ -56,7 +58,6 @@ app.add_typer(bench_app, name="bench")
 @models_app.command("list")
 def models_list() -> None:
     """The models that 'fetch' can get, and which of them are here."""
-    from rich.table import Table
 
     from keepset.models.bundled import BUNDLED, fetched
 
@@ -220,29 +221,42 @@ def _run_jobs(jobs: "Jobs", results: Path, scale: str) -> None:
 
 @app.command()
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(help="Experiments to run; all by default.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Experiments, or tables and figures of the paper (tab:chain); all by default."),
+    ] = None,
     scale: Annotated[str, typer.Option(help="smoke, small or paper.")] = "small",
     results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
     list_only: Annotated[
         bool, typer.Option("--list", help="Show each experiment's state and time, run nothing.")
     ] = False,
 ) -> None:
-    """Run the experiments whose results are missing; finished ones stay."""
-    from keepset.experiments.catalogue import EXPERIMENTS, find_experiment
-    from keepset.experiments.job import finished
+    """Run the experiments whose results are missing, all by default; finished ones stay."""
+    from keepset.experiments.catalogue import find_experiments
     from keepset.models.presets import find_preset
 
     find_preset(scale)
-    found = {name: find_experiment(name) for name in names or EXPERIMENTS}
-    for name, make_jobs in found.items():
-        jobs = make_jobs(scale)
-        if list_only:
-            done = finished(jobs, results, scale)
-            minutes = sum(result.seconds for result in done.values()) / 60
-            out_console.print(f"{name}: {len(done)} of {len(jobs)} results, {minutes:.1f} minutes")
-        else:
-            out_console.print(name)
-            _run_jobs(jobs, results, scale)
+    experiments = find_experiments(names or [])
+    if list_only:
+        out_console.print(_experiment_states(experiments, results, scale))
+        return
+    for name, experiment in experiments.items():
+        out_console.print(name)
+        _run_jobs(experiment.jobs(scale), results, scale)
+
+
+def _experiment_states(experiments: "dict[str, Experiment]", results: Path, scale: str) -> Table:
+    """What is there and what is missing, with the time that was needed."""
+    from keepset.experiments.job import finished
+
+    table = Table("experiment", "of the paper", "results", "minutes")
+    for name, experiment in experiments.items():
+        jobs = experiment.jobs(scale)
+        done = finished(jobs, results, scale)
+        state = f"{len(done)} of {len(jobs)}" if len(done) < len(jobs) else f"all {len(jobs)}"
+        minutes = sum(result.seconds for result in done.values()) / 60
+        table.add_row(name, ", ".join(experiment.gives) or "-", state, f"{minutes:.1f}")
+    return table
 
 
 @app.command()

@@ -140,6 +140,16 @@ def test_reproduce_runs_what_is_missing_once(tmp_path: Path, monkeypatch: pytest
     assert {"annotated_suffices_unique", "hiding_annotated_flips", "mask_and_filler_agree"} <= names
 
 
+def test_results_of_the_paper_name_their_experiments() -> None:
+    from keepset.experiments.catalogue import EXPERIMENTS, find_experiments
+
+    assert list(find_experiments(["tab:chain"])) == ["oracles", "chains"]
+    assert list(find_experiments(["chains", "teachers"])) == ["teachers", "chains"]
+    assert find_experiments([]) == EXPERIMENTS
+    with pytest.raises(ValueError, match="unknown experiment 'tab:nothing'"):
+        find_experiments(["tab:nothing"])
+
+
 def short_smoke(mixture: str, seed: int):  # type: ignore[no-untyped-def]
     config = smoke(mixture, seed)
     return config.model_copy(update={"stages": (config.stages[0].model_copy(update={"until": 40}),)})
