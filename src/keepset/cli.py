@@ -208,6 +208,17 @@ def bench_memory(
     _run_jobs(memory_bench.jobs(scale), results, scale)
 
 
+@bench_app.command("router")
+def bench_router(
+    scale: Annotated[str, typer.Option(help="smoke, small or paper.")] = "small",
+    results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
+) -> None:
+    """A forward of both routers beside the teacher's, from N to 4N blocks."""
+    from keepset.experiments import router_bench
+
+    _run_jobs(router_bench.jobs(scale), results, scale)
+
+
 def _run_jobs(jobs: "Jobs", results: Path, scale: str) -> None:
     """Runs what is missing and says how long each took."""
     from keepset.experiments.job import finished, run_missing

@@ -1,4 +1,4 @@
-"""Ablation, tuning guard, budgets and protocols end to end on untrained teachers."""
+"""Ablation, tuning guard, budgets, protocols and the routers' benchmark end to end on untrained teachers."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import torch
 
 from keepset.blocks import Span
 from keepset.evaluation.dense import evaluation_batch
-from keepset.experiments import ablation, budget, guard, per_query
+from keepset.experiments import ablation, budget, guard, per_query, router_bench
 from keepset.experiments.job import run_missing
 from keepset.experiments.labelled import Labelled
 from keepset.models.presets import smoke
@@ -129,3 +129,20 @@ def test_a_row_reads_its_own_block_but_it_counts_for_nobody() -> None:
     assert per_query.blocks_read(second, blocks, 5).int().tolist() == [
         [[[0, 0], [0, 0], [0, 0], [0, 0], [0, 1]]],
     ]
+
+
+def test_the_router_benchmark_measures_every_side_at_every_length(tmp_path: Path) -> None:
+    threads = torch.get_num_threads()
+    results = dict(run_missing(router_bench.jobs("smoke"), tmp_path / "results", "small"))
+    assert torch.get_num_threads() == threads
+    (result,) = results.values()
+    assert result.config["n_blocks"] == [9, 18, 36]
+    for side in ("pooling", "chain", "teacher"):
+        assert result.counts[f"{side}_parameters"] > 0
+        for name in (f"{side}_growth", *(f"{side}_n{n}_seconds" for n in (9, 18, 36))):
+            assert 0 < result.metric(f"{name}_q25").value <= result.metric(name).value
+            assert result.metric(name).n == router_bench.ROUNDS["smoke"]
+    names = {metric.name for metric in result.metrics}
+    assert {"pooling_n9_share", "chain_n36_share"} < names
+    assert "teacher_n9_share" not in names
+    assert rendered(tmp_path) == {"router-bench"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from keepset.files import write_text
 from keepset.reports import ablation, budget, chains, families, labels, orderings, protocols, routing
-from keepset.reports.engine import engine_table, peers_table
+from keepset.reports.engine import engine_table, peers_table, router_table
 from keepset.reports.optimizers import optimizers_table
 from keepset.reports.sanity import sanity_table
 from keepset.reports.tables import Table, latex_document
@@ -83,6 +83,7 @@ def all_tables(small: Path) -> list[Table]:
         (protocols.per_query_table, load_results(small / "per_query", "per_query")),
         (engine_table, engine),
         (peers_table, peers),
+        (router_table, load_results(small / "bench", "router")),
     ]
     tables = [make(*found) for make, *found in makers if all(found)]
     lines = ordering_lines(small)
