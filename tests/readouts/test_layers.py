@@ -110,3 +110,24 @@ def test_layers_without_attention_are_noticed(model: PreTrainedModel, tokens: Te
     model.config.num_hidden_layers = 4
     with pytest.raises(ValueError, match="attention interface in all 4 layers, saw it in 3"):
         answer_attention(model, tokens, [Span(0, 3)])
+
+
+def test_shared_layers_cost_one_forward_and_change_nothing(model: PreTrainedModel, example: Example) -> None:
+    forwards = 0
+
+    def count(*_: object) -> None:
+        nonlocal forwards
+        forwards += 1
+
+    model.register_forward_hook(count)
+    tokens, other = example.tokens[None], example.tokens.flip(0)[None]
+    readouts = {name: readout for name, readout in READOUTS.items() if name != "saliency"}
+    alone = [readout(model, batch, example.blocks) for batch in (tokens, other) for readout in readouts.values()]
+    assert forwards == len(alone)
+    forwards = 0
+    with layers.shared_layers():
+        shared = [readout(model, batch, example.blocks) for batch in (tokens, other) for readout in readouts.values()]
+    assert forwards == 2
+    assert all(torch.equal(a, b) for a, b in zip(alone, shared, strict=True))
+    answer_attention(model, other, example.blocks)
+    assert forwards == 3, "outside, nothing is remembered"

@@ -13,7 +13,7 @@ last row predicts the answer, and the blocks they all share. One example is ``ex
 
 Attention is computed a few rows at a time and reduced to blocks in the layer: no (T, T) matrix of probabilities is
 held. ``attention_rollout`` and ``backward_trace`` hold the queries and keys of all layers and go down through them
-afterwards.
+afterwards. Inside ``with shared_layers():`` several readouts of the same tokens cost one forward.
 
 Reading order: ``layers`` (one clean forward, seen layer by layer), ``attention``, ``adaptive``, ``paths``,
 ``rollout``, ``trace``, ``saliency``, ``reconstruction``.
@@ -27,6 +27,7 @@ from keepset.readouts.attention import (
     pool_attention,
     window_attention,
 )
+from keepset.readouts.layers import shared_layers
 from keepset.readouts.reconstruction import output_reconstruction
 from keepset.readouts.rollout import attention_rollout
 from keepset.readouts.saliency import input_saliency
@@ -42,5 +43,6 @@ __all__ = [
     "input_saliency",
     "output_reconstruction",
     "pool_attention",
+    "shared_layers",
     "window_attention",
 ]

@@ -1,7 +1,9 @@
 """One clean forward pass, seen layer by layer, with attention computed a few rows at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -68,9 +70,50 @@ class Layer:
         return shared.float().repeat_interleave(self.query.shape[1] // shared.shape[1], dim=1)
 
 
+@dataclass
+class _Seen:
+    """The layers of the last forward."""
+
+    model: PreTrainedModel | None = None
+    tokens: Tensor | None = None
+    layers: list[Layer] = field(default_factory=list)
+
+    def holds(self, model: PreTrainedModel, tokens: Tensor) -> bool:
+        return self.model is model and self.tokens is not None and torch.equal(self.tokens, tokens)
+
+
+_SHARED: ContextVar[_Seen | None] = ContextVar("shared_layers", default=None)
+
+
+@contextmanager
+def shared_layers() -> Iterator[None]:
+    """Inside, readouts of the same tokens, one after another, cost one forward.
+
+    Queries, keys and values of all layers are held for that: 235 MB for 1,024 tokens of a 1.5B model.
+    """
+    token = _SHARED.set(_Seen())
+    try:
+        yield
+    finally:
+        _SHARED.reset(token)
+
+
 @torch.no_grad()
 def visit_layers(model: PreTrainedModel, tokens: Tensor, visit: Callable[[Layer], None]) -> None:
     """One forward of ``tokens``, (B, T), with everything visible; ``visit`` sees the layers from the first on."""
+    shared = _SHARED.get()
+    if shared is None:
+        _forward_layers(model, tokens, visit)
+        return
+    if not shared.holds(model, tokens):
+        shared.model, shared.tokens, shared.layers = model, None, []  # the old ones go before new ones come
+        _forward_layers(model, tokens, shared.layers.append)
+        shared.tokens = tokens
+    for layer in shared.layers:
+        visit(layer)
+
+
+def _forward_layers(model: PreTrainedModel, tokens: Tensor, visit: Callable[[Layer], None]) -> None:
     seen = 0
 
     def read(
