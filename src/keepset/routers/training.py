@@ -27,10 +27,11 @@ def train_routers(
 ) -> dict[str, list[R]]:
     """Arm -> one trained router per seed. All arms and seeds train side by side on the same batches.
 
-    ``build(seed)`` makes a fresh router, all with the same buffers; an arm is a name in ``losses`` and in the targets of ``stream``. The
-    routers are stacked into one batched model. None has a part in another's loss and Adam works on each number
-    alone, so every router comes out as if it had been trained by itself: exactly up to rounding, which Adam makes
-    visible in float32 where a gradient is zero by construction (KL does not see a constant added to all scores).
+    ``build(seed)`` makes a fresh router, all with the same buffers; an arm is a name in ``losses`` and in the targets
+    of ``stream``. The routers are stacked into one batched model. None has a part in another's loss and Adam works on
+    each number alone, so every router comes out as if it had been trained by itself: exactly up to rounding, which
+    Adam makes visible in float32 where a gradient is zero by construction (KL does not see a constant added to all
+    scores).
     """
     if not seeds or not losses:
         raise ValueError(f"routers: expected at least one seed and one arm, got {len(seeds)} and {len(losses)}")
