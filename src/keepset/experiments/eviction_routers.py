@@ -1,0 +1,76 @@
+"""Block routers for long-context eviction: trained once per model at the shortest length, on all tasks together.
+
+The causal target of a document is what the generator says: pre-query the blocks of every question that could be asked,
+query-aware those of the question that is. The imitation target is the attention every block receives. Both arms share
+documents, features, order and initialization.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from keepset import seeds
+from keepset.readouts import all_position_attention
+from keepset.routers.block import BlockRouter, ReadModel, Regime, Target, load_block_router
+from keepset.routers.block_features import block_features, early_layers
+from keepset.routers.block_training import train_block_routers
+from keepset.routers.targets import as_distribution
+from keepset.tasks.document import Document
+from keepset.tasks.long_context import sample_documents
+
+TASKS = ("single", "multikey", "variable_tracking", "register_log")
+TRAIN_LENGTH = 512
+TARGETS: tuple[Target, ...] = ("causal", "imitation")
+ROUTER_SEEDS = 3
+
+
+def router_folder(scale: str, model: str, regime: Regime, target: Target, seed: int) -> Path:
+    """Where a trained router is kept, from the root of the repository."""
+    return Path("routers") / scale / model / f"{regime}-{target}-{seed}"
+
+
+def eviction_routers(
+    scale: str,
+    name: str,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    regime: Regime,
+    documents_per_task: int,
+    steps: int,
+) -> dict[Target, list[BlockRouter]]:
+    """Target -> one router per seed: the saved ones, or trained and saved now."""
+    folders = {
+        target: [router_folder(scale, name, regime, target, seed) for seed in range(ROUTER_SEEDS)] for target in TARGETS
+    }
+    if all(folder.exists() for found in folders.values() for folder in found):
+        return {target: [load_block_router(folder) for folder in found] for target, found in folders.items()}
+    features, targets = [], {target: list[Tensor]() for target in TARGETS}
+    for document in training_documents(tokenizer, documents_per_task):
+        asked = document.questions[document.asked]
+        question = asked.tokens[asked.query.start : asked.query.stop] if regime == "query_aware" else None
+        features.append(block_features(model, document.tokens[None], document.blocks, _batch(question))[0])
+        evidence = torch.zeros(1, len(document.blocks), dtype=torch.bool)
+        evidence[0, sorted(document.evidence if question is None else asked.evidence)] = True
+        targets["causal"].append(evidence)
+        read = document.tokens if question is None else torch.cat([document.tokens, question])
+        targets["imitation"].append(as_distribution(all_position_attention(model, read[None], document.blocks)[0]))
+    trained = train_block_routers(
+        ReadModel.of(model), regime, early_layers(model), features, targets, range(ROUTER_SEEDS), steps
+    )
+    for target, routers in trained.items():
+        for folder, router in zip(folders[target], routers, strict=True):
+            router.save_pretrained(folder)
+    return trained
+
+
+def training_documents(tokenizer: PreTrainedTokenizerBase, per_task: int) -> Iterator[Document]:
+    """The same documents for every regime and target."""
+    for number, task in enumerate(TASKS):
+        yield from sample_documents(task, tokenizer, seeds.ROUTER_DOCUMENTS.seed(number), TRAIN_LENGTH, per_task)
+
+
+def _batch(question: Tensor | None) -> Tensor | None:
+    return None if question is None else question[None]
