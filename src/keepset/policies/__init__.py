@@ -24,6 +24,7 @@ from keepset.policies.policy import BOTH, PRE_QUERY, QUERY_AWARE, Context, Polic
 from keepset.policies.random import Random
 from keepset.policies.recency import Recency
 from keepset.policies.restkv import ReSTKV
+from keepset.policies.routed import Routed
 from keepset.policies.snapkv import SnapKV
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "ReSTKV",
     "Recency",
     "Regime",
+    "Routed",
     "SnapKV",
     "build_policy",
     "score_checked",
