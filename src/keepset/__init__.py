@@ -7,10 +7,14 @@ if TYPE_CHECKING:
     from keepset.explanation import explain
     from keepset.jobs.runner import label
     from keepset.models.loading import load_model
+    from keepset.pruning.context import PrunedContext
+    from keepset.pruning.pruner import Pruner
 
-__all__ = ["explain", "label", "load_model"]
+__all__ = ["PrunedContext", "Pruner", "explain", "label", "load_model"]
 
 _HOMES = {
+    "PrunedContext": "keepset.pruning.context",
+    "Pruner": "keepset.pruning.pruner",
     "explain": "keepset.explanation",
     "label": "keepset.jobs.runner",
     "load_model": "keepset.models.loading",

@@ -1,0 +1,127 @@
+"""How much may be kept, and which blocks that buys."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor
+
+from keepset.blocks import KeepSet
+
+ROUNDING = 1e-9
+"""0.29 * 100 is 28.999999999999996 in floating point, and is meant to be 29."""
+FORMS = "a share of the blocks (0.1), a number of blocks (12) or a share of the tokens (Budget.share_of_tokens(0.25))"
+
+
+class Budget(BaseModel):
+    """A share of the blocks, a number of blocks, or a share of the blocks' tokens; at least one block.
+
+    Protected blocks count against it, the chat prefix and text outside the blocks do not: a budget of 10 % keeps
+    10 % of the blocks whatever is protected.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    unit: Literal["share of blocks", "blocks", "share of tokens"]
+    amount: float
+
+    @classmethod
+    def share_of_blocks(cls, share: float) -> "Budget":
+        return cls(unit="share of blocks", amount=_checked_share(share))
+
+    @classmethod
+    def blocks(cls, number: int) -> "Budget":
+        if number < 1:
+            raise ValueError(f"budget: expected at least 1 block, got {number}")
+        return cls(unit="blocks", amount=number)
+
+    @classmethod
+    def share_of_tokens(cls, share: float) -> "Budget":
+        return cls(unit="share of tokens", amount=_checked_share(share))
+
+    @classmethod
+    def of(cls, value: "Budget | float | int") -> "Budget":
+        """A bare float is a share of the blocks, a bare int a number of blocks."""
+        if isinstance(value, Budget):
+            return value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"budget: expected {FORMS}, got {value!r}")
+        return cls.blocks(value) if isinstance(value, int) else cls.share_of_blocks(value)
+
+    @classmethod
+    def parse(cls, text: str) -> "Budget":
+        """As a command gets it: ``0.1``, ``12`` or ``0.25 tokens``."""
+        number = text.removesuffix("tokens").strip()
+        try:
+            if number != text:
+                return cls.share_of_tokens(float(number))
+            return cls.of(int(text) if text.isdigit() else float(text))
+        except ValueError as error:
+            if str(error).startswith("budget:"):
+                raise
+            raise ValueError(f"budget: expected 0.1, 12 or '0.25 tokens', got {text!r}") from error
+
+    def __str__(self) -> str:
+        return f"{self.amount:g} {self.unit}" if self.unit == "blocks" else f"{100 * self.amount:g} % {self.unit[6:]}"
+
+    def limit(self, lengths: Sequence[int]) -> int:
+        """How many blocks may be kept, or how many tokens in blocks; ``lengths`` are the blocks' tokens."""
+        if self.unit == "blocks":
+            if self.amount > len(lengths):
+                raise ValueError(
+                    f"budget: expected at most the document's {len(lengths)} blocks, got {self.amount:g}; "
+                    "ask for less or cut smaller blocks"
+                )
+            return int(self.amount)
+        whole = len(lengths) if self.unit == "share of blocks" else sum(lengths)
+        return max(1, math.floor(self.amount * whole + ROUNDING))
+
+    def costs(self, lengths: Sequence[int]) -> list[int]:
+        """What each block takes of ``limit``."""
+        return list(lengths) if self.unit == "share of tokens" else [1] * len(lengths)
+
+
+def protected_blocks(lengths: Sequence[int], budget: Budget, keep_first: bool, keep_recent: int) -> KeepSet:
+    """The first block, where models park attention, and the last ``keep_recent``.
+
+    A budget with room for nothing beside the first block goes to the block the policy ranks best: a selection that
+    the policy has no say in would be none.
+    """
+    if keep_recent < 0:
+        raise ValueError(f"keep_recent: expected a number of blocks, 0 or more, got {keep_recent}")
+    n, limit, costs = len(lengths), budget.limit(lengths), budget.costs(lengths)
+    if n == 1:  # nothing to choose between: a document shorter than a block is kept whole
+        return frozenset({0})
+    recent = frozenset(range(max(0, n - keep_recent), n))
+    for protected in (recent | {0}, recent) if keep_first else (recent,):
+        others = [costs[block] for block in range(n) if block not in protected]
+        if sum(costs[block] for block in protected) + min(others, default=0) <= limit:
+            return protected
+    unit = "tokens" if budget.unit == "share of tokens" else "blocks"
+    raise ValueError(
+        f"budget: expected room for a block beside the {len(recent)} recent ones "
+        f"({sum(costs[block] for block in recent)} {unit}), got {budget}: {limit} {unit} in a document of {n} blocks; "
+        "raise the budget, cut smaller blocks or lower keep_recent"
+    )
+
+
+def select(scores: Tensor, lengths: Sequence[int], budget: Budget, protected: KeepSet) -> KeepSet:
+    """The protected blocks, then the best-scored ones while they fit; of equal scores the earlier block first.
+
+    Under a share of tokens a block that does not fit is passed over for the next one that does.
+    """
+    limit, costs = budget.limit(lengths), budget.costs(lengths)
+    kept = set(protected)
+    spent = sum(costs[block] for block in protected)
+    for block in scores.sort(descending=True, stable=True).indices.tolist():
+        if block not in kept and spent + costs[block] <= limit:
+            kept.add(block)
+            spent += costs[block]
+    return frozenset(kept)
+
+
+def _checked_share(share: float) -> float:
+    if not 0 < share <= 1:
+        raise ValueError(f"budget: expected a share in (0, 1], got {share:g}; 0.1 keeps 10 %")
+    return share

@@ -1,0 +1,172 @@
+"""Keys and values of the kept tokens alone, and what a model reads after them.
+
+``global``         only the kept tokens go through the model, at their original positions: nobody ever reads the others
+``post_prefill``   everything goes through the model, then the slots of dropped tokens are let go in every layer
+
+Both leave the same number of slots, and are different functions: in the second, kept tokens have read dropped ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from keepset.blocks import KeepSet, Span
+from keepset.interventions.executors.cache import kept, lend
+from keepset.interventions.executors.trie import KeysValues
+from keepset.interventions.masks import ModelMask, expand, model_mask
+from keepset.models.capabilities import position_limit, sliding_windows
+
+EvictionMode = Literal["global", "post_prefill"]
+MAX_TOKENS = 16_384
+"""Of one prefill of several documents, padding included."""
+
+
+@dataclass(frozen=True, eq=False)
+class KeptCache:
+    """What is left of a document, one row per layer."""
+
+    layers: KeysValues
+    """Per layer (1, H, K, D)."""
+    positions: Tensor
+    """(K,) where the kept tokens stood in the document."""
+    n_tokens: int
+    """Of the whole document: what follows starts at this position."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Held in memory, counted by storage: a slice of a larger tensor holds all of it."""
+        held = {part.untyped_storage().data_ptr(): part.untyped_storage().nbytes() for part in self.tensors}
+        return sum(held.values())
+
+    @property
+    def bytes_per_token(self) -> int:
+        return sum(part.shape[1] * part.shape[3] * part.element_size() for part in self.tensors)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        return [*self.layers.keys, *self.layers.values]
+
+
+def kept_positions(n_tokens: int, blocks: Sequence[Span], keep: KeepSet) -> Tensor:
+    """(K,) positions of all tokens but those of blocks outside ``keep``."""
+    shown = torch.ones(n_tokens, dtype=torch.bool)
+    for i, span in enumerate(blocks):
+        shown[span.start : span.stop] = i in keep
+    return shown.nonzero().flatten()
+
+
+@torch.inference_mode()
+def prefill_kept(
+    model: PreTrainedModel, documents: Sequence[tuple[Tensor, Tensor]], mode: EvictionMode
+) -> list[KeptCache]:
+    """A cache for each (T,) tokens and (K,) positions to keep, all in one forward.
+
+    Shorter documents are padded at the end, where no token of theirs reads the padding.
+    """
+    whole = [torch.arange(len(tokens)) for tokens, _ in documents]
+    read = [positions for _, positions in documents] if mode == "global" else whole
+    width = max(len(positions) for positions in read)
+    at = torch.stack([torch.cat([p, p[-1:].expand(width - len(p))]) for p in read])  # (B, S)
+    tokens = torch.stack([tokens[row] for (tokens, _), row in zip(documents, at, strict=True)])
+    layers = model.config.get_text_config().num_hidden_layers
+    cache = lend(None, [], 0, layers, keep=True)
+    at = at.to(model.device)
+    model(
+        tokens.to(model.device),
+        attention_mask=_causal_mask(model, at),
+        position_ids=at,
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    left = kept(cache)
+    caches = []
+    for row, ((tokens_, positions), computed) in enumerate(zip(documents, read, strict=True)):
+        slots = torch.searchsorted(computed, positions).to(model.device)  # both ascend
+        own = KeysValues(
+            [part[row : row + 1].index_select(2, slots) for part in left.keys],
+            [part[row : row + 1].index_select(2, slots) for part in left.values],
+        )
+        caches.append(KeptCache(own, positions, len(tokens_)))
+    return caches
+
+
+def narrowed(cache: KeptCache, positions: Tensor) -> KeptCache:
+    """A copy of ``cache`` with the slots of (K,) ``positions`` alone, which are among its own."""
+    slots = torch.searchsorted(cache.positions, positions)  # both ascend
+    at = slots.to(cache.layers.keys[0].device)
+    layers = KeysValues(
+        [part.index_select(2, at) for part in cache.layers.keys],
+        [part.index_select(2, at) for part in cache.layers.values],
+    )
+    return KeptCache(layers, positions, cache.n_tokens)
+
+
+def _causal_mask(model: PreTrainedModel, positions: Tensor) -> ModelMask | None:
+    """None where ``sdpa`` is causal by itself, which is faster and needs no (S, S).
+
+    Gapped positions without a mask are read as packed sequences by transformers, unless a cache is passed: one is.
+    """
+    windows = sliding_windows(model)
+    if windows is None and model.config._attn_implementation == "sdpa":
+        return None
+    n = positions.shape[1]
+    causal = torch.ones(1, n, n, dtype=torch.bool, device=positions.device).tril()
+    return model_mask(windows, causal.expand(len(positions), -1, -1), positions, positions, model.dtype)
+
+
+@torch.inference_mode()
+def read_after(model: PreTrainedModel, cache: KeptCache, tokens: Tensor, rows: int) -> tuple[Tensor, KeptCache]:
+    """(rows, V) logits of the last ``rows`` of ``tokens``, which follow the document; and the cache grown by them.
+
+    The given cache stays as it was.
+    """
+    device, n, new = model.device, len(cache.positions), len(tokens)
+    check_room(model, cache.n_tokens, new)
+    own = torch.arange(cache.n_tokens, cache.n_tokens + new)
+    positions = torch.cat([cache.positions, own])
+    allowed = torch.ones(1, new, n + new, dtype=torch.bool, device=device).tril(n)
+    mask = model_mask(sliding_windows(model), allowed, own[None].to(device), positions[None].to(device), model.dtype)
+    lent = lend(cache.layers, [0], n, len(cache.layers.keys), keep=True)
+    logits = model(
+        tokens[None].to(device),
+        attention_mask=expand(mask, 1),
+        position_ids=own[None].to(device),
+        past_key_values=lent,
+        use_cache=True,
+        logits_to_keep=rows,
+    ).logits
+    return logits[0].float().cpu(), KeptCache(kept(lent), positions, cache.n_tokens + new)
+
+
+def generate(
+    model: PreTrainedModel, cache: KeptCache, tokens: Tensor, max_new_tokens: int, stop: frozenset[int]
+) -> tuple[int, ...]:
+    """The greedy continuation of ``tokens`` after the document, up to and without the first ``stop`` token."""
+    if max_new_tokens < 1:
+        raise ValueError(f"max_new_tokens: expected at least 1, got {max_new_tokens}")
+    check_room(model, cache.n_tokens, len(tokens) + max_new_tokens - 1)
+    written: list[int] = []
+    while True:
+        logits, cache = read_after(model, cache, tokens, rows=1)
+        token = int(logits[-1].argmax())
+        if token in stop:
+            return tuple(written)
+        written.append(token)
+        if len(written) == max_new_tokens:
+            return tuple(written)
+        tokens = torch.tensor([token])
+
+
+def check_room(model: PreTrainedModel, used: int, wanted: int) -> None:
+    """Dropping tokens frees memory, not positions: what follows stands after the whole document."""
+    limit = position_limit(model)
+    if limit is not None and used + wanted > limit:
+        raise ValueError(
+            f"positions: expected at most {limit} (max_position_embeddings of {type(model).__name__}), got a document "
+            f"of {used} tokens and {wanted} after it; shorten them, or use a model with a longer context"
+        )

@@ -1,0 +1,172 @@
+"""What was kept of a document and why, what it takes now, and whether the rest is really gone."""
+
+from typing import Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from torch import Tensor
+
+from keepset.blocks import Span
+from keepset.policies.policy import Regime
+from keepset.pruning.budget import Budget
+from keepset.pruning.cache import EvictionMode, KeptCache, kept_positions
+
+SHOWN = 70
+"""Characters of a block in the terminal."""
+GAP = "\n[...]\n"
+"""Stands in ``text`` for dropped blocks, so that another model does not read across them."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class BlockRecord(_Frozen):
+    """One block and what became of it."""
+
+    number: int
+    start: int
+    """Its first character in the document."""
+    stop: int
+    """One after its last character."""
+    first_token: int
+    end_token: int
+    """One after its last token."""
+    score: float
+    """The policy's; higher is kept first."""
+    why: Literal["protected", "chosen", "dropped"]
+
+    @property
+    def kept(self) -> bool:
+        return self.why != "dropped"
+
+    @property
+    def tokens(self) -> int:
+        return self.end_token - self.first_token
+
+
+class Record(_Frozen):
+    """Everything about a pruned document but its keys and values."""
+
+    document: str
+    question: str | None
+    """What the policy read, under ``query_aware``."""
+    policy: str
+    regime: Regime
+    mode: EvictionMode
+    budget: Budget
+    n_tokens: int
+    """Of the whole document with its chat prefix."""
+    blocks: tuple[BlockRecord, ...]
+    score_seconds: float
+    """Wall time of the policy."""
+    prefill_seconds: float
+    """Wall time of the prefill; in a batch, this document's share by tokens."""
+
+    @property
+    def positions(self) -> Tensor:
+        """(K,) of the kept tokens: all but those of dropped blocks."""
+        spans = [Span(block.first_token, block.end_token) for block in self.blocks]
+        return kept_positions(self.n_tokens, spans, frozenset(block.number for block in self.blocks if block.kept))
+
+    @property
+    def text(self) -> str:
+        """The document without its dropped blocks; a mark where some were."""
+        parts: list[str] = []
+        at = 0
+        for block in self.blocks:
+            if not block.kept:
+                between = self.document[at : block.start]
+                parts += [between, GAP] if between.strip() or not parts else []
+                at = block.stop
+        return "".join([*parts, self.document[at:]]).strip()
+
+
+class PruneReport(_Frozen):
+    """What ``PrunedContext.report`` found."""
+
+    record: Record
+    tokens_after: int
+    bytes_before: int
+    """Keys and values of the whole document."""
+    bytes_after: int
+
+    @property
+    def tokens_before(self) -> int:
+        return self.record.n_tokens
+
+    @property
+    def seconds(self) -> float:
+        """Measured: the policy and the prefill."""
+        return self.record.score_seconds + self.record.prefill_seconds
+
+    @property
+    def estimated_seconds_saved(self) -> float:
+        """Of a dense prefill, the policy's own time paid: negative where the policy costs more than it saves.
+
+        Scaled up by tokens from the measured prefill. Long prefills cost more per token, so it is a lower bound.
+        """
+        dense = self.record.prefill_seconds
+        if self.record.mode == "global":
+            dense *= self.tokens_before / self.tokens_after
+        return dense - self.seconds
+
+    def show(self, console: Console | None = None) -> None:
+        """The blocks as a table, then the numbers."""
+        console = console or Console()
+        record = self.record
+        table = Table("block", "tokens", "score", "", "text")
+        for block in record.blocks:
+            text = " ".join(record.document[block.start : block.stop].split())
+            numbers = str(block.number), str(block.tokens), f"{block.score:.4g}"
+            table.add_row(*numbers, block.why, Text(text[:SHOWN]), style=None if block.kept else "dim")
+        console.print(table)
+        for line in self.lines():
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def lines(self) -> list[str]:
+        record, kept = self.record, sum(block.kept for block in self.record.blocks)
+        saved = self.estimated_seconds_saved
+        lines = [
+            f"kept {kept} of {len(record.blocks)} blocks ({record.budget}) by {record.policy}, {record.regime}, "
+            f"{record.mode}",
+            f"tokens {self.tokens_before:,} -> {self.tokens_after:,}; keys and values {self.bytes_before / 1e6:,.1f} MB"
+            f" -> {self.bytes_after / 1e6:,.1f} MB",
+            f"{record.score_seconds:.2f} s to score, {record.prefill_seconds:.2f} s to prefill; about "
+            f"{abs(saved):.2f} s {'less' if saved > 0 else 'more'} than a dense prefill",
+        ]
+        if kept == len(record.blocks):
+            lines.append(f"nothing was dropped: the document has {kept} block(s), and the budget holds as many")
+        return lines
+
+
+def check_eviction(record: Record, cache: KeptCache) -> PruneReport:
+    """Raises ValueError unless every layer holds the kept tokens, and memory holds nothing else."""
+    expected = record.positions
+    lengths = sorted({part.shape[2] for part in cache.tensors})
+    if not torch.equal(cache.positions, expected) or lengths != [len(expected)]:
+        raise ValueError(
+            f"eviction: expected {len(expected)} of {record.n_tokens} tokens in every layer, got {lengths} slots and "
+            f"{len(cache.positions)} positions; prune the document again"
+        )
+    allowed = len(expected) * cache.bytes_per_token
+    if cache.n_bytes != allowed:
+        raise ValueError(
+            f"eviction: expected {allowed:,} bytes of keys and values for {len(expected)} tokens, got "
+            f"{cache.n_bytes:,} held in memory; prune the document again"
+        )
+    lengths_of_blocks = [block.tokens for block in record.blocks]
+    costs = record.budget.costs(lengths_of_blocks)
+    spent = sum(costs[block.number] for block in record.blocks if block.kept)
+    limit = record.budget.limit(lengths_of_blocks)
+    if len(costs) > 1 and spent > limit:
+        raise ValueError(f"eviction: expected at most {limit} of the budget ({record.budget}) spent, got {spent}")
+    return PruneReport(
+        record=record,
+        tokens_after=len(expected),
+        bytes_before=record.n_tokens * cache.bytes_per_token,
+        bytes_after=cache.n_bytes,
+    )

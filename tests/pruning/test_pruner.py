@@ -1,0 +1,265 @@
+"""A document in, a small cache out that answers: what is kept, what it costs, and every refusal."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+import keepset
+from keepset.interventions import Ask, Fast
+from keepset.policies import BOTH, H2O, Context, KVzip, Oracle, Recency, SnapKV
+from keepset.pruning import Budget, PrunedContext, Pruner
+from keepset.pruning.cache import EvictionMode
+from keepset.pruning.report import GAP, check_eviction
+from keepset.tasks.text import text_example
+
+Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
+QUESTION = "What is the code for NARO3?"
+MODES: tuple[EvictionMode, ...] = ("global", "post_prefill")
+
+
+class Longest:
+    """A policy of one's own."""
+
+    name = "longest"
+    regimes = BOTH
+
+    def score(self, context: Context) -> Tensor:
+        return torch.tensor([float(len(span)) for span in context.blocks])
+
+
+def test_the_public_names(loaded: Loaded) -> None:
+    assert keepset.Pruner is Pruner
+    assert keepset.PrunedContext is PrunedContext
+
+
+def test_kept_blocks_answer_as_under_the_mask(loaded: Loaded, document: str) -> None:
+    pruned = Pruner(*loaded, Oracle(frozenset({3, 7})), blocks="line").prune(document, 3)
+    assert pruned.kept == (0, 3, 7)
+    example = text_example(loaded[1], document, QUESTION, "1", "line")
+    ((expected,),) = Fast(loaded[0]).generate([Ask(example, frozenset(pruned.kept), ((1,),))], 8, pruned.stop_tokens)
+    assert pruned.ask(QUESTION, 8) == pruned.decode(expected)
+    assert pruned.ask(QUESTION, 8) == pruned.decode(expected)  # the cache has not grown
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_report_says_what_was_kept_and_what_it_takes(loaded: Loaded, document: str, mode: EvictionMode) -> None:
+    pruned = Pruner(*loaded, H2O(), mode=mode, blocks=16, keep_recent=1).prune(document, 0.25)
+    report = pruned.report()
+    record = report.record
+    assert (record.mode, record.regime, record.policy) == (mode, "pre_query", "h2o")
+    assert len(pruned.kept) == len(record.blocks) // 4
+    assert [block.why for block in record.blocks if block.why == "protected"] == ["protected"] * 2
+    assert {0, len(record.blocks) - 1} < set(pruned.kept)
+    outside = record.n_tokens - sum(block.tokens for block in record.blocks)
+    assert report.tokens_after == outside + sum(block.tokens for block in record.blocks if block.kept)
+    assert report.bytes_after / report.bytes_before == report.tokens_after / report.tokens_before
+    assert report.bytes_before == 2 * 2 * 2 * 16 * 4 * record.n_tokens  # layers, K and V, heads, width, float32
+    assert report.seconds > 0
+    if mode == "post_prefill":
+        assert report.estimated_seconds_saved == pytest.approx(-record.score_seconds)
+    console = Console(record=True, width=100)
+    report.show(console)
+    shown = console.export_text()
+    assert "protected" in shown
+    assert f"kept {len(pruned.kept)} of {len(record.blocks)} blocks (25 % of blocks) by h2o" in shown
+
+
+def test_text_has_the_kept_blocks_and_a_mark_where_others_were(loaded: Loaded) -> None:
+    document = "One.\nTwo.\nThree.\nFour.\nFive.\n"
+    text = Pruner(*loaded, Oracle(frozenset({3})), blocks="line").prune(document, 2).text
+    assert text == f"One.\n{GAP}Four.\n{GAP}".strip()
+    assert Pruner(*loaded, Recency(), blocks="line").prune(document, 1.0).text == document.strip()
+
+
+def test_protection_can_be_turned_off(loaded: Loaded, document: str) -> None:
+    assert Pruner(*loaded, Recency(), blocks="line", keep_first=False).prune(document, 2).kept == (18, 19)
+    assert Pruner(*loaded, Recency(), blocks="line").prune(document, 2).kept == (0, 19)
+    assert Pruner(*loaded, Oracle(frozenset({4})), blocks="line", keep_recent=2).prune(document, 4).kept == (
+        0,
+        4,
+        18,
+        19,
+    )
+
+
+def test_a_share_of_tokens(loaded: Loaded, document: str) -> None:
+    pruned = Pruner(*loaded, Longest(), blocks="line").prune(document, Budget.share_of_tokens(0.3))
+    blocks = pruned.record.blocks
+    assert sum(b.tokens for b in blocks if b.kept) <= 0.3 * sum(b.tokens for b in blocks)
+
+
+def test_a_policy_sees_the_question_only_when_it_is_passed(loaded: Loaded, document: str) -> None:
+    pruner = Pruner(*loaded, SnapKV(), blocks=16)
+    before, aware = pruner.prune(document, 0.25), pruner.prune(document, 0.25, question=QUESTION)
+    assert (before.record.regime, aware.record.regime) == ("pre_query", "query_aware")
+    assert aware.record.question == QUESTION
+    assert [b.score for b in before.record.blocks] != [b.score for b in aware.record.blocks]
+    with pytest.raises(ValueError, match="kvzip: expected a context of regime pre_query, got one with a question"):
+        Pruner(*loaded, KVzip(loaded[1]), blocks=16).prune(document, 0.25, question=QUESTION)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_batch_equals_its_documents_one_by_one(loaded: Loaded, document: str, mode: EvictionMode) -> None:
+    documents = [document, document[:200], document[150:], "The code."]
+    pruner = Pruner(*loaded, H2O(), mode=mode, blocks=16)
+    batch = pruner.prune_batch(documents, 0.5)
+    for pruned, each in zip(batch, documents, strict=True):
+        single = pruner.prune(each, 0.5)
+        assert pruned.record.document == each
+        assert pruned.kept == single.kept
+        asked = torch.tensor([3, 4, 5])
+        torch.testing.assert_close(pruned.logits(asked), single.logits(asked), rtol=1e-4, atol=1e-4)
+        assert pruned.ask(QUESTION, 4) == single.ask(QUESTION, 4)
+    with pytest.raises(ValueError, match="questions: expected one per document"):
+        pruner.prune_batch(documents, 0.5, ["one"])
+
+
+def test_a_document_shorter_than_a_block_is_kept_whole_and_says_so(loaded: Loaded) -> None:
+    for budget in (0.1, 1, Budget.share_of_tokens(0.1)):
+        pruned = Pruner(*loaded, H2O()).prune("The code is 4821.", budget)
+        assert pruned.kept == (0,)
+        assert "nothing was dropped: the document has 1 block(s)" in pruned.report().lines()[-1]
+
+
+def test_without_a_chat_template_an_answer_ends_with_its_line(loaded: Loaded, document: str) -> None:
+    tokenizer = copy.deepcopy(loaded[1])
+    tokenizer.chat_template = None
+    pruned = Pruner(loaded[0], tokenizer, H2O(), blocks=16).prune(document, 0.5)
+    assert "\n" not in pruned.ask(QUESTION, 16)
+
+
+def test_bad_input_is_refused_before_the_policy_works(loaded: Loaded, document: str) -> None:
+    class Never:
+        name = "never"
+        regimes = BOTH
+
+        def score(self, context: Context) -> Tensor:
+            raise AssertionError
+
+    pruner = Pruner(*loaded, Never(), blocks=16)
+    with pytest.raises(ValueError, match="document: expected some text"):
+        pruner.prune(" ", 0.1)
+    with pytest.raises(ValueError, match="question: expected some text"):
+        pruner.prune(document, 0.1, question="")
+    for budget in (0.0, 1.5, 0, 1_000):
+        with pytest.raises(ValueError, match="budget: expected"):
+            pruner.prune(document, budget)
+    with pytest.raises(ValueError, match="positions: expected at most 2048"):
+        pruner.prune(document * 10, 0.1)
+    with pytest.raises(ValueError, match="mode: expected global or post_prefill, got 'local'"):
+        Pruner(*loaded, Never(), mode="local")  # type: ignore[arg-type]
+    training = copy.deepcopy(loaded[0]).train()
+    with pytest.raises(ValueError, match="expected evaluation mode"):
+        Pruner(training, loaded[1], Never())
+
+
+def test_a_question_after_the_positions_ran_out_is_refused(loaded: Loaded, document: str) -> None:
+    pruned = Pruner(*loaded, Recency(), blocks=16).prune(document, 0.1)
+    with pytest.raises(ValueError, match="positions: expected at most 2048"):
+        pruned.ask(QUESTION, 2_048)
+    with pytest.raises(ValueError, match="question: expected some text"):
+        pruned.ask(" ")
+
+
+def test_an_eviction_that_did_not_happen_is_noticed(loaded: Loaded, document: str) -> None:
+    pruned = Pruner(*loaded, Recency(), blocks=16).prune(document, 0.25)
+    dense = Pruner(*loaded, Recency(), blocks=16).prune(document, 1.0)
+    with pytest.raises(ValueError, match=r"eviction: expected .* tokens in every layer"):
+        check_eviction(pruned.record, dense.cache)
+    view = copy.copy(pruned.cache.layers)
+    view.keys = [torch.cat([part, part], dim=2)[:, :, : part.shape[2]] for part in view.keys]
+    cache = copy.copy(pruned.cache)
+    object.__setattr__(cache, "layers", view)
+    with pytest.raises(ValueError, match=r"eviction: expected .* bytes .* held in memory"):
+        check_eviction(pruned.record, cache)
+    over = pruned.record.model_copy(update={"budget": Budget.blocks(1)})
+    with pytest.raises(ValueError, match="eviction: expected at most 1 of the budget"):
+        check_eviction(over, pruned.cache)
+
+
+@pytest.fixture
+def saved(loaded: Loaded, document: str, tmp_path: Path) -> tuple[PrunedContext, Path]:
+    pruned = Pruner(*loaded, H2O(), blocks=16).prune(document, 0.25)
+    pruned.save(tmp_path / "doc.pruned", model_name="tiny")
+    return pruned, tmp_path / "doc.pruned"
+
+
+def test_saved_and_loaded_it_answers_the_same(loaded: Loaded, saved: tuple[PrunedContext, Path]) -> None:
+    pruned, folder = saved
+    found = PrunedContext.load(folder, *loaded)
+    assert found.record == pruned.record
+    assert found.text == pruned.text
+    assert torch.equal(found.logits(torch.tensor([3, 4])), pruned.logits(torch.tensor([3, 4])))
+    assert found.report().bytes_after == pruned.report().bytes_after
+    found.save(folder)  # over the old one
+    assert sorted(path.name for path in folder.iterdir()) == ["cache.safetensors", "pruned.json"]
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["doc.pruned"]
+
+
+def test_another_model_is_refused(loaded: Loaded, saved: tuple[PrunedContext, Path]) -> None:
+    other = copy.deepcopy(loaded[0])
+    with torch.no_grad():
+        other.model.norm.weight += 1
+    with pytest.raises(ValueError, match=r"expected the model it was pruned for \(tiny\), got another one"):
+        PrunedContext.load(saved[1], other, loaded[1])
+
+
+def test_damage_is_noticed(loaded: Loaded, saved: tuple[PrunedContext, Path]) -> None:
+    _, folder = saved
+    cache, record = folder / "cache.safetensors", folder / "pruned.json"
+    whole, text = cache.read_bytes(), record.read_text()
+    for broken in (whole[:-100], whole[:-1] + bytes([whole[-1] ^ 1]), b""):
+        cache.write_bytes(broken)
+        with pytest.raises(ValueError, match=r"is damaged: expected cache\.safetensors with sha256"):
+            PrunedContext.load(folder, *loaded)
+    cache.unlink()
+    with pytest.raises(ValueError, match="got no file"):
+        PrunedContext.load(folder, *loaded)
+    cache.write_bytes(whole)
+    for broken_text in (text[:-50], "{}", text.replace('"policy"', '"polity"')):
+        record.write_text(broken_text)
+        with pytest.raises(ValueError, match=r"pruned\.json: expected a record that 'save' wrote"):
+            PrunedContext.load(folder, *loaded)
+    wrong = json.loads(text)
+    wrong["record"]["blocks"][0]["why"] = "dropped"
+    record.write_text(json.dumps(wrong))
+    with pytest.raises(ValueError, match="eviction: expected"):
+        PrunedContext.load(folder, *loaded)
+
+
+def test_foreign_folders_are_neither_read_nor_overwritten(
+    loaded: Loaded, saved: tuple[PrunedContext, Path], tmp_path: Path
+) -> None:
+    pruned, _ = saved
+    foreign = tmp_path / "mine"
+    foreign.mkdir()
+    (foreign / "thesis.txt").write_text("years of work")
+    with pytest.raises(ValueError, match=r"mine: expected a pruned document .* got no pruned\.json"):
+        PrunedContext.load(foreign, *loaded)
+    with pytest.raises(ValueError, match=r"mine: expected a new folder .* got thesis\.txt"):
+        pruned.save(foreign)
+    with pytest.raises(ValueError, match="expected a new folder, got a file"):
+        pruned.save(foreign / "thesis.txt")
+    assert (foreign / "thesis.txt").read_text() == "years of work"
+    with pytest.raises(ValueError, match="expected a pruned document"):
+        PrunedContext.load(tmp_path / "nowhere", *loaded)
+
+
+def test_a_failed_save_leaves_the_old_one(saved: tuple[PrunedContext, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    pruned, folder = saved
+    before = (folder / "pruned.json").read_text()
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr("keepset.pruning.saved.write_json", fail)
+    with pytest.raises(OSError, match="disk full"):
+        pruned.save(folder)
+    assert (folder / "pruned.json").read_text() == before
+    assert [path.name for path in folder.parent.iterdir()] == ["doc.pruned"]
