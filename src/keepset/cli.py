@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from keepset.experiments.catalogue import Experiment
     from keepset.experiments.job import Jobs
 
-COMMANDS = ("quickstart", "models", "teacher", "explain", "label", "bench", "reproduce", "report")
+COMMANDS = ("quickstart", "models", "teacher", "explain", "label", "prune", "ask", "bench", "reproduce", "report")
 """The order of the work, which is the order of ``--help``."""
 
 
@@ -181,6 +181,47 @@ def label(
     rejects = f"; {done.rejected:,} rejected, see {out / 'rejects.jsonl'}" if done.rejected else ""
     text = f"{done.rows:,} rows labelled in {out}{rejects} ({done.seconds:.0f} s)"
     out_console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def prune(
+    document: Annotated[Path, typer.Argument(help="Text file to prune; - reads standard input.")],
+    model: Annotated[str, typer.Option(help="Bundled name, folder, .gguf file or hub id.")],
+    out: Annotated[Path, typer.Option(help="Folder for the pruned document, for 'keepset ask'.")],
+    router: Annotated[Path | None, typer.Option(help="A trained block router, for this model.")] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="Instead of a router: h2o, snapkv, momentkv, restkv, kvzip, recency or random.")
+    ] = None,
+    budget: Annotated[str, typer.Option(help="0.1 of the blocks, 12 blocks, or '0.25 tokens' of the tokens.")] = "0.1",
+    mode: Annotated[str, typer.Option(help="global or post_prefill.")] = "global",
+    blocks: Annotated[str, typer.Option(help="A number of tokens, paragraph, sentence or line.")] = "128",
+    question: Annotated[str | None, typer.Option(help="For policies that are to see it; not needed.")] = None,
+    text: Annotated[Path | None, typer.Option(dir_okay=False, help="Also write what was kept as text.")] = None,
+) -> None:
+    """Keep what a document's later questions will need, and really drop the rest; no question needed yet."""
+    from keepset.explanation import read_context
+    from keepset.pruning.commands import prune_text
+
+    pruned = prune_text(read_context(document), model, policy, router, budget, mode, blocks, question)
+    pruned.save(out, model)
+    if text:
+        write_text(text, pruned.text + "\n")
+    pruned.report().show(out_console)
+    out_console.print(f"written to {out}", markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def ask(
+    pruned: Annotated[Path, typer.Argument(help="A folder written by 'keepset prune'.")],
+    question: Annotated[str, typer.Argument(help="What to ask about the document.")],
+    model: Annotated[str | None, typer.Option(help="Where the same model is now, if it has moved.")] = None,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Longest answer.")] = 64,
+) -> None:
+    """Ask a pruned document; the dropped parts are not read again."""
+    from keepset.pruning.commands import load_pruned_context
+
+    answer = load_pruned_context(pruned, model).ask(question, max_new_tokens)
+    out_console.print(answer, markup=False, highlight=False, soft_wrap=True)
 
 
 @bench_app.command("engine")

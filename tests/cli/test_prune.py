@@ -1,0 +1,84 @@
+"""``keepset prune`` and ``keepset ask`` as a user types them."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from keepset.cli import main
+from keepset.experiments.engine_bench import tiny_model
+from keepset.routers.block import BlockRouter, ReadModel
+
+Run = tuple[int, str, str]
+"""Exit code, standard output, standard error."""
+Keepset = Callable[..., Run]
+
+
+@pytest.fixture
+def keepset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Keepset:
+    """Runs a command in ``tmp_path``, where a model, a router and a document are."""
+    model, tokenizer = tiny_model()
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    BlockRouter(ReadModel.of(model), "pre_query", layers=1, target="causal").save_pretrained(tmp_path / "router")
+    (tmp_path / "doc.txt").write_text("\n".join(f"The code for NARO{i} is {1000 + i}." for i in range(20)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def run(*arguments: str) -> Run:
+        monkeypatch.setattr(sys, "argv", ["keepset", *arguments])
+        with pytest.raises(SystemExit) as exit_info:
+            main()
+        printed = capsys.readouterr()
+        return int(exit_info.value.code or 0), printed.out, printed.err
+
+    return run
+
+
+PRUNE = ("prune", "doc.txt", "--model", "./model", "--out", "doc.pruned", "--blocks", "16")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        ("--router", "router", "--budget", "0.25"),
+        ("--policy", "h2o", "--budget", "4", "--mode", "post_prefill"),
+        ("--policy", "snapkv", "--budget", "0.3 tokens", "--question", "What is the code for NARO3?"),
+    ],
+)
+def test_prune_then_ask(keepset: Keepset, tmp_path: Path, how: tuple[str, ...]) -> None:
+    code, out, _ = keepset(*PRUNE, *how, "--text", "kept.txt")
+    assert code == 0
+    assert "chosen" in out
+    assert "written to doc.pruned" in out
+    assert (tmp_path / "kept.txt").read_text().startswith("The code for NARO0")
+    code, first, _ = keepset("ask", "doc.pruned", "What is the code for NARO3?", "--max-new-tokens", "4")
+    assert code == 0
+    assert keepset("ask", "doc.pruned", "What is the code for NARO3?", "--max-new-tokens", "4")[1] == first
+    (tmp_path / "model").rename(tmp_path / "moved")
+    assert keepset("ask", "doc.pruned", "Which?", "--model", "./moved", "--max-new-tokens", "4")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (PRUNE, "expected either --router or --policy, got neither"),
+        ((*PRUNE, "--policy", "h2o", "--router", "router"), "expected either --router or --policy, got both"),
+        ((*PRUNE, "--policy", "h3o"), "policy: expected one of h2o, snapkv"),
+        ((*PRUNE, "--router", "model"), "expected the config of a saved router"),
+        ((*PRUNE, "--policy", "h2o", "--budget", "0"), "budget: expected at least 1 block"),
+        ((*PRUNE, "--policy", "h2o", "--budget", "1.5"), "budget: expected a share in (0, 1]"),
+        ((*PRUNE, "--policy", "h2o", "--mode", "local"), "mode: expected global or post_prefill"),
+        (("prune", "none.txt", *PRUNE[2:], "--policy", "h2o"), "none.txt: expected a text file"),
+        (("ask", "model", "Which?"), "expected a pruned document"),
+        (("ask", "doc.pruned", "Which?"), "expected a pruned document"),
+    ],
+)
+def test_errors_are_one_clear_line_and_leave_nothing(
+    keepset: Keepset, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    code, _, error = keepset(*arguments)
+    assert code == 1
+    assert message in error
+    assert not (tmp_path / "doc.pruned").exists()
