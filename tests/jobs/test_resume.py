@@ -202,7 +202,7 @@ def test_a_folder_with_other_things_in_it_is_refused(tiny: Loaded, data: Path, t
     with pytest.raises(ValueError, match=r"expected an empty folder or one with the manifest.json .* got thesis.txt"):
         label(data, tiny, tmp_path / "out")
     (tmp_path / "out" / "manifest.json").write_text('{"schema_version": 99}')
-    with pytest.raises(ValueError, match="expected schema 1, got 99"):
+    with pytest.raises(ValueError, match="expected schema 2, got 99"):
         label(data, tiny, tmp_path / "out")
     (tmp_path / "out" / "manifest.json").write_text("{")
     with pytest.raises(ValueError, match="not a manifest to go on from"):

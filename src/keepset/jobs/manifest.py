@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from keepset.jobs.tables import ShardNote
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Of the manifest and the tables. Raise when older folders cannot be gone on with."""
 
 
@@ -25,6 +25,8 @@ class Job(BaseModel):
     """Name it was loaded by."""
     model_fingerprint: str
     """Of config, tokenizer and a sample of every weight."""
+    weights_fingerprint: str
+    """Of the model without its tokenizer: whoever trains on the labels may have nothing else."""
     dtype: str
     """Precision of the weights; it decides near-ties between answers."""
     blocks: str
@@ -38,7 +40,7 @@ class Job(BaseModel):
 
     def identity(self) -> dict[str, str | int]:
         """What must be the same to go on: contents, not names."""
-        return self.model_dump(exclude={"data", "model", "versions"})
+        return self.model_dump(exclude={"data", "model", "weights_fingerprint", "versions"})
 
     @property
     def key(self) -> str:

@@ -19,7 +19,7 @@ from keepset.jobs.folder import LabelFolder
 from keepset.jobs.labelling import Labeller, Outcome, label_shard
 from keepset.jobs.manifest import Job
 from keepset.jobs.plan import Plan, Shard, plan_shards
-from keepset.models.fingerprint import fingerprint
+from keepset.models.fingerprint import fingerprint, weights_fingerprint
 from keepset.models.loading import load_model
 from keepset.results import package_versions
 from keepset.tasks.text import split_blocks
@@ -72,6 +72,7 @@ def label(
             data_sha256=plan.sha256,
             model=name,
             model_fingerprint=fingerprint(loaded, tokenizer),
+            weights_fingerprint=weights_fingerprint(loaded),
             dtype=str(loaded.dtype).removeprefix("torch."),
             blocks=str(blocks),
             mode=mode,
