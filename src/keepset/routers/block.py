@@ -6,7 +6,7 @@ scores = score_document(router, model, tokens, blocks)                # (N,), hi
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -24,6 +24,20 @@ Target = Literal["causal", "imitation"]
 
 NOWHERE = -1e4
 """Score of a block that is only padding: it adds nothing to any loss."""
+
+
+def find_regime(name: str) -> Regime:
+    """The regime called ``name``."""
+    if name not in get_args(Regime):
+        raise ValueError(f"regime: expected one of {', '.join(get_args(Regime))}, got {name!r}")
+    return cast(Regime, name)
+
+
+def find_target(name: str) -> Target:
+    """The target called ``name``."""
+    if name not in get_args(Target):
+        raise ValueError(f"target: expected one of {', '.join(get_args(Target))}, got {name!r}")
+    return cast(Target, name)
 
 
 class ReadModel(BaseModel):
@@ -96,14 +110,10 @@ class BlockRouter(
 
     def __init__(self, reads: ReadModel, regime: Regime, layers: int, target: Target) -> None:
         super().__init__()
-        if regime not in get_args(Regime):
-            raise ValueError(f"regime: expected one of {', '.join(get_args(Regime))}, got {regime!r}")
-        if target not in get_args(Target):
-            raise ValueError(f"target: expected one of {', '.join(get_args(Target))}, got {target!r}")
         self.reads = reads
-        self.regime = regime
+        self.regime = find_regime(regime)
         self.layers = layers
-        self.target = target
+        self.target = find_target(target)
         features = 2 * reads.hidden_size
         self.register_buffer("center", torch.zeros(features))
         self.register_buffer("scale", torch.ones(features))

@@ -1,7 +1,6 @@
 """Training block routers: documents of any number of blocks through the one loop of all routers."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -15,7 +14,7 @@ from keepset.routers.training import train_routers
 STEPS = 300
 """Fewer than other routers take, which read fresh examples; these read a few hundred documents again and again."""
 
-LOSSES: dict[str, Loss] = {"causal": Coverage(), "imitation": KL()}
+LOSSES: dict[Target, Loss] = {"causal": Coverage(), "imitation": KL()}
 """By target."""
 
 
@@ -24,23 +23,22 @@ def train_block_routers(
     regime: Regime,
     layers: int,
     features: Sequence[Tensor],
-    targets: Mapping[str, Sequence[Tensor]],
+    targets: Mapping[Target, Sequence[Tensor]],
     seeds: Sequence[int] = (0,),
     steps: int = STEPS,
     each_step: Callable[[], None] = lambda: None,
-) -> dict[str, list[BlockRouter]]:
+) -> dict[Target, list[BlockRouter]]:
     """Target -> one trained router per seed; all see the same documents in the same order and start alike.
 
     ``features`` holds one tensor per document, (N, 2D) or with the question (1 + N, 2D), as ``block_features`` makes
     them. A causal target is (S, N) acceptable sets of a document, an imitation target its (N,) distribution.
     """
-    arms = {target: LOSSES[target] for target in targets}
-    stream = document_stream(features, targets, run=0)
+    stream = document_stream(features, {str(target): rows for target, rows in targets.items()}, run=0)
 
     def build(seed: int) -> BlockRouter:
         with torch.random.fork_rng():
             torch.manual_seed(seed_ranges.ROUTER_INIT.seed(seed))
-            router = BlockRouter(reads, regime, layers, cast(Target, next(iter(arms))))
+            router = BlockRouter(reads, regime, layers, next(iter(targets)))
         router.standardise(features)
         return router
 
@@ -48,10 +46,11 @@ def train_block_routers(
         each_step()
         return stream(step)
 
-    trained = train_routers(build, seeds, arms, watched, steps)
+    arms = train_routers(build, seeds, {target: LOSSES[target] for target in targets}, watched, steps)
+    trained = {target: arms[target] for target in targets}
     for target, routers in trained.items():
         for router in routers:
-            router.target = cast(Target, target)
+            router.target = target
     return trained
 
 
