@@ -26,7 +26,7 @@ STAGES = (
     "reports",
     "explore",
 )
-FRONT = ("__init__", "__main__", "cli", "explanation", "quickstart")
+FRONT = ("__init__", "__main__", "cli", "explanation", "quickstart", "training")
 """May import everything; nothing imports them."""
 NEVER = {
     # The selector must not see the answer.

@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from keepset.models.loading import load_model
     from keepset.pruning.context import PrunedContext
     from keepset.pruning.pruner import Pruner
+    from keepset.training import train
 
-__all__ = ["PrunedContext", "Pruner", "explain", "label", "load_model"]
+__all__ = ["PrunedContext", "Pruner", "explain", "label", "load_model", "train"]
 
 _HOMES = {
     "PrunedContext": "keepset.pruning.context",
@@ -18,6 +19,7 @@ _HOMES = {
     "explain": "keepset.explanation",
     "label": "keepset.jobs.runner",
     "load_model": "keepset.models.loading",
+    "train": "keepset.training",
 }
 
 

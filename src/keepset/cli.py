@@ -16,7 +16,19 @@ if TYPE_CHECKING:
     from keepset.experiments.catalogue import Experiment
     from keepset.experiments.job import Jobs
 
-COMMANDS = ("quickstart", "models", "teacher", "explain", "label", "prune", "ask", "bench", "reproduce", "report")
+COMMANDS = (
+    "quickstart",
+    "models",
+    "teacher",
+    "explain",
+    "label",
+    "train",
+    "prune",
+    "ask",
+    "bench",
+    "reproduce",
+    "report",
+)
 """The order of the work, which is the order of ``--help``."""
 
 
@@ -180,6 +192,28 @@ def label(
         raise typer.Exit(143 if isinstance(stop, Terminated) else 130) from stop
     rejects = f"; {done.rejected:,} rejected, see {out / 'rejects.jsonl'}" if done.rejected else ""
     text = f"{done.rows:,} rows labelled in {out}{rejects} ({done.seconds:.0f} s)"
+    out_console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command()
+def train(
+    labels: Annotated[Path, typer.Argument(help="A folder written by 'keepset label'.")],
+    out: Annotated[Path, typer.Option(help="Folder for the router.")],
+    regime: Annotated[str, typer.Option(help="pre_query (never sees a question) or query_aware.")] = "pre_query",
+    target: Annotated[str, typer.Option(help="causal (evidence sets) or imitation (attention).")] = "causal",
+    model: Annotated[str | None, typer.Option(help="Where the labels' model is now, if it has moved.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Training steps.")] = 300,
+    seed: Annotated[int, typer.Option(min=0, max=999, help="Run number: the weights it starts from.")] = 0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+) -> None:
+    """Train a router on labels: it scores the blocks of new documents for 'keepset prune'."""
+    from keepset.routers.router import check_replaceable
+    from keepset.training import train as train_router
+
+    check_replaceable(out)
+    router = train_router(labels, model, regime, target, steps, seed, device)
+    router.save_pretrained(out)
+    text = f"router in {out}: {router.regime}, {router.target}, for {router.reads.name}"
     out_console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 

@@ -1,0 +1,195 @@
+"""``keepset train``: from a JSONL file to a router, what it learns from, and what it refuses."""
+
+import json
+import random
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+import keepset
+from keepset.blocks import Span
+from keepset.cli import main
+from keepset.experiments.engine_bench import tiny_model
+from keepset.jobs.manifest import read_manifest
+from keepset.jobs.runner import Loaded
+from keepset.routers.block import load_block_router, score_document
+from keepset.tasks.jsonl import Line, parse_row, row_example
+from keepset.training import _examples, _target, check_labels, read_documents
+
+NAMES = ("NARO", "BELU", "KIPA", "TOFE", "SUGI", "HAMO")
+
+
+def rows(n_documents: int, seed: int = 0) -> list[dict[str, object]]:
+    """Documents of 6 to 8 sentences, two questions each; a row's own blocks are its sentences."""
+    draw = random.Random(seed)
+    found = []
+    for _ in range(n_documents):
+        names = draw.sample(NAMES, 2)
+        facts = [f"The code for {name} is {draw.randrange(1000, 10_000)}." for name in names]
+        blocks = facts + ["Nobody is here."] * draw.randrange(4, 7)
+        draw.shuffle(blocks)
+        for name, fact in zip(names, facts, strict=True):
+            code = fact[-5:-1]
+            found.append(
+                {
+                    "blocks": blocks,
+                    "question": f"What is the code for {name}?",
+                    "answer": code,
+                    "candidates": [code, code[::-1] if code != code[::-1] else "1234"],
+                }
+            )
+    return found
+
+
+def run(*arguments: object) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["keepset", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+    return int(stop.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Loaded:
+    return tiny_model()
+
+
+@pytest.fixture(scope="module")
+def model_folder(tiny: Loaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "tiny"
+    for part in tiny:
+        part.save_pretrained(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def labels(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """24 documents, labelled by the command; the untrained model finds evidence by chance alone."""
+    folder = tmp_path_factory.mktemp("data")
+    data = folder / "data.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows(24)))
+    assert run("label", data, "--model", model_folder, "--out", folder / "labels", "--shard-rows", 20) == 0
+    return folder / "labels"
+
+
+def relabel(labels: Path, out: Path) -> Path:
+    """A copy in which every question is answered, from the sentence that holds its code."""
+    (out / "data").mkdir(parents=True)
+    (out / "manifest.json").write_bytes((labels / "manifest.json").read_bytes())
+    for path in (labels / "data").iterdir():
+        table = pq.read_table(path)
+        changed = table.to_pylist()
+        for row in changed:
+            row["clean_correct"], row["case"] = True, "alternatives"
+            row["evidence"] = [i for i, text in enumerate(row["blocks"]) if row["answer"] in text]
+        pq.write_table(pa.Table.from_pylist(changed, schema=table.schema), out / "data" / path.name)
+    return out
+
+
+@pytest.mark.parametrize("regime", ["pre_query", "query_aware"])
+@pytest.mark.parametrize("target", ["causal", "imitation"])
+def test_from_a_jsonl_file_to_a_router(
+    labels: Path, tiny: Loaded, tmp_path: Path, capsys: pytest.CaptureFixture[str], regime: str, target: str
+) -> None:
+    out = tmp_path / "router"
+    capsys.readouterr()
+    assert run("train", labels, "--regime", regime, "--target", target, "--out", out, "--steps", 3) == 0
+    printed = capsys.readouterr()
+    assert printed.out == f"router in {out}: {regime}, {target}, for tiny\n"
+    assert f"{labels}: rows 48, answered and with evidence " in printed.err
+    router = load_block_router(out)
+    assert (router.regime, router.target) == (regime, target)
+    tokens = torch.arange(20)
+    question = tokens[:5] if regime == "query_aware" else None
+    assert score_document(router, tiny[0], tokens, [Span(0, 10), Span(10, 20)], question).shape == (2,)
+
+
+def test_a_router_finds_the_facts_of_documents_it_has_not_seen(labels: Path, tiny: Loaded, tmp_path: Path) -> None:
+    """Two facts among 6 to 8 sentences: two sentences taken at random hold less than a third of them."""
+    model, tokenizer = tiny
+    router = keepset.train(relabel(labels, tmp_path / "labels"), model=model, steps=100)
+    hits = []
+    for row in rows(20, seed=1)[::2]:
+        example, _ = row_example(parse_row(Line(1, json.dumps(row).encode())), tokenizer, "sentence")
+        scores = score_document(router, model, example.tokens[: example.query.start], example.blocks)
+        hits += ["code" in example.block_texts[i] for i in scores.topk(2).indices]
+    assert sum(hits) / len(hits) > 0.9
+
+
+def test_what_a_document_and_a_question_teach(labels: Path, tiny: Loaded, tmp_path: Path) -> None:
+    folder = relabel(labels, tmp_path / "labels")
+    documents = read_documents(folder, check_labels(folder))
+    assert len(documents) == 24
+    before_query, after_query = (list(_examples(documents, regime)) for regime in ("pre_query", "query_aware"))
+    assert (len(before_query), len(after_query)) == (24, 48)
+    for document, questions in before_query:
+        first, second = questions
+        target = _target(tiny[0], document, questions, "pre_query", "causal")
+        assert target.shape == (1, len(document.blocks))
+        assert torch.equal(target[0], first.evidence | second.evidence)
+        assert int(target.sum()) == 2
+        attention = _target(tiny[0], document, questions, "pre_query", "imitation")
+        torch.testing.assert_close(attention.sum(), torch.ones(()))
+    for document, (question,) in after_query:
+        target = _target(tiny[0], document, [question], "query_aware", "causal")
+        assert torch.equal(target[0], question.evidence)
+        attention = _target(tiny[0], document, [question], "query_aware", "imitation")
+        torch.testing.assert_close(attention, question.attention / question.attention.sum())
+
+
+def test_bad_input_is_one_clear_line(
+    labels: Path, model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, other = tmp_path / "router", tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.txt").write_text("years of work")
+
+    def refused(*arguments: object) -> str:
+        capsys.readouterr()
+        assert run("train", *arguments) == 1
+        printed = capsys.readouterr().err
+        assert "Traceback" not in printed
+        assert not out.exists()
+        return printed
+
+    assert "expected a folder written by 'keepset label' (with a manifest.json), got no folder" in refused(
+        tmp_path / "nowhere", "--out", out
+    )
+    assert "(with a manifest.json), got another one" in refused(other, "--out", out)
+    assert "holds only a router, got thesis.txt" in refused(labels, "--out", other)
+    assert "regime: expected one of pre_query, query_aware, got 'blind'" in refused(
+        labels, "--out", out, "--regime", "blind"
+    )
+    assert "target: expected one of causal, imitation, got 'x'" in refused(labels, "--out", out, "--target", "x")
+
+    model, tokenizer = tiny_model()
+    with torch.no_grad():
+        model.lm_head.weight.add_(1)
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path / "trained")
+    assert "expected the model that made these labels" in refused(labels, "--out", out, "--model", tmp_path / "trained")
+
+
+def test_labels_that_teach_nothing(labels: Path, tiny: Loaded, tmp_path: Path) -> None:
+    folder = relabel(labels, tmp_path / "labels")
+    manifest = read_manifest(folder / "manifest.json")
+    assert manifest is not None
+    for shard in manifest.shards:
+        table = pq.read_table(folder / shard.file)
+        wrong = [row | {"clean_correct": False} for row in table.to_pylist()]
+        pq.write_table(pa.Table.from_pylist(wrong, schema=table.schema), folder / shard.file)
+    with pytest.raises(ValueError, match="expected rows that the model answers and that have evidence, got 0 of 48"):
+        keepset.train(folder, model=tiny)
+    (folder / manifest.shards[0].file).write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=r"shard-00000\.parquet: expected a table written by 'keepset label'"):
+        keepset.train(folder, model=tiny)
+    none = manifest.model_copy(update={"shards": ()})
+    (folder / "manifest.json").write_text(none.model_dump_json())
+    with pytest.raises(ValueError, match="expected finished labels, got none yet; run 'keepset label' again"):
+        keepset.train(folder, model=tiny)
+    with pytest.raises(ValueError, match="steps: expected at least 1, got 0"):
+        keepset.train(folder, steps=0)
