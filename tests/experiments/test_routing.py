@@ -34,6 +34,7 @@ def test_every_source_routes_every_teacher(tmp_path: Path, monkeypatch: pytest.M
         "tab-app-own-teacher",
         "tab-app-transfer",
         "fig-gap",
+        "README",
         "orderings",
         "tables",
     }

@@ -11,10 +11,14 @@ def metric(low: float, high: float) -> Metric:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "verdict"), [(0.01, 0.02, HOLDS), (-0.02, -0.01, FAILS), (-0.01, 0.01, OPEN), (0.0, 0.0, OPEN)]
+    ("low", "high", "at_least", "ahead"),
+    [(0.01, 0.02, HOLDS, HOLDS), (-0.02, -0.01, FAILS, FAILS), (-0.01, 0.01, OPEN, OPEN), (0.0, 0.0, HOLDS, OPEN)],
 )
-def test_a_difference_holds_when_all_of_its_interval_is_on_one_side(low: float, high: float, verdict: str) -> None:
-    assert side_of_zero(metric(low, high)) == verdict
+def test_a_difference_holds_when_all_of_its_interval_is_on_one_side(
+    low: float, high: float, at_least: str, ahead: str
+) -> None:
+    assert side_of_zero(metric(low, high), ahead=False) == at_least
+    assert side_of_zero(metric(low, high), ahead=True) == ahead
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from keepset.files import write_text
-from keepset.reports import ablation, budget, chains, families, labels, orderings, protocols, routing
+from keepset.reports import ablation, budget, chains, eviction, families, labels, orderings, protocols, routing
+from keepset.reports.differences import differences_page
 from keepset.reports.engine import engine_table, peers_table, router_table
 from keepset.reports.optimizers import optimizers_table
 from keepset.reports.sanity import sanity_table
@@ -37,6 +38,11 @@ def render_reports(results: Path) -> dict[str, str]:
     budgets = load_results(small / "budget", "budget")
     if budgets:
         rendered["fig-budget.svg"] = budget.budget_figure(budgets)
+    scale = eviction.scale_figure(load_results(small / "eviction", "eviction"))
+    if scale is not None:
+        rendered["fig-eviction-scale.svg"] = scale
+    if rendered:
+        rendered["README.md"] = differences_page(small, list(rendered))
     return rendered
 
 
@@ -86,6 +92,7 @@ def all_tables(small: Path) -> list[Table]:
         (router_table, load_results(small / "bench", "router")),
     ]
     tables = [make(*found) for make, *found in makers if all(found)]
+    tables += eviction.eviction_tables(load_results(small / "eviction", "eviction"))
     lines = ordering_lines(small)
     return [*tables, orderings.orderings_table(lines)] if lines else tables
 
