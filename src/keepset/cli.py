@@ -236,8 +236,7 @@ def prune(
     from keepset.explanation import read_context
     from keepset.pruning.commands import prune_text
 
-    pruned = prune_text(read_context(document), model, policy, router, budget, mode, blocks, question)
-    pruned.save(out, model)
+    pruned = prune_text(read_context(document), model, policy, router, budget, mode, blocks, question, out)
     if text:
         write_text(text, pruned.text + "\n")
     pruned.report().show(out_console)

@@ -11,7 +11,7 @@ Budget, ties and protected blocks are not its business: ``keepset.pruning.select
 """
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -19,9 +19,8 @@ from transformers import PreTrainedModel
 
 from keepset.blocks import Span
 from keepset.readouts.layers import check_blocks
+from keepset.routers.block import Regime
 
-Regime = Literal["pre_query", "query_aware"]
-"""Whether a policy may read the question."""
 PRE_QUERY: frozenset[Regime] = frozenset({"pre_query"})
 QUERY_AWARE: frozenset[Regime] = frozenset({"query_aware"})
 BOTH = PRE_QUERY | QUERY_AWARE

@@ -85,13 +85,9 @@ def prefill_kept(
     )
     left = kept(cache)
     caches = []
-    for row, ((tokens_, positions), computed) in enumerate(zip(documents, read, strict=True)):
-        slots = torch.searchsorted(computed, positions).to(model.device)  # both ascend
-        own = KeysValues(
-            [part[row : row + 1].index_select(2, slots) for part in left.keys],
-            [part[row : row + 1].index_select(2, slots) for part in left.values],
-        )
-        caches.append(KeptCache(own, positions, len(tokens_)))
+    for row, ((own_tokens, positions), computed) in enumerate(zip(documents, read, strict=True)):
+        own = KeysValues([part[row : row + 1] for part in left.keys], [part[row : row + 1] for part in left.values])
+        caches.append(narrowed(KeptCache(own, computed, len(own_tokens)), positions))
     return caches
 
 

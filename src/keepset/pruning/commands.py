@@ -10,7 +10,7 @@ from keepset.pruning.budget import Budget
 from keepset.pruning.cache import EvictionMode
 from keepset.pruning.context import PrunedContext
 from keepset.pruning.pruner import Pruner
-from keepset.pruning.saved import read_saved
+from keepset.pruning.saved import check_target, read_saved
 
 
 def prune_text(
@@ -22,16 +22,20 @@ def prune_text(
     mode: str,
     blocks: str,
     question: str | None,
+    out: Path,
 ) -> PrunedContext:
-    """A document pruned by a policy's name or a router's folder: one of the two."""
+    """A document pruned by a policy's name or a router's folder, one of the two, and saved."""
     if (policy is None) == (router is None):
         got = "neither" if policy is None else "both"
         raise ValueError(f"policy: expected either --router or --policy, got {got}")
+    check_target(out)  # everything that can be wrong, before the model works for minutes
     parsed = Budget.parse(budget)
-    routed = None if router is None else Routed.from_pretrained(router)  # before the model, which takes longer
+    routed = None if router is None else Routed.from_pretrained(router)
     loaded, tokenizer = load_model(model)
     chosen = routed if routed is not None else build_policy(str(policy), tokenizer)
-    return Pruner(loaded, tokenizer, chosen, cast(EvictionMode, mode), blocks).prune(document, parsed, question)
+    pruned = Pruner(loaded, tokenizer, chosen, cast(EvictionMode, mode), blocks).prune(document, parsed, question)
+    pruned.save(out, model)
+    return pruned
 
 
 def load_pruned_context(folder: Path, model: str | None) -> PrunedContext:

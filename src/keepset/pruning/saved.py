@@ -34,6 +34,18 @@ class SavedPruned(BaseModel):
     record: Record
 
 
+def check_target(folder: Path) -> None:
+    """A place to save to: new, or an earlier pruned document."""
+    if folder.is_file():
+        raise ValueError(f"{folder}: expected a new folder, got a file; choose another name")
+    foreign = sorted({path.name for path in folder.glob("*")} - {RECORD, CACHE})
+    if foreign:
+        raise ValueError(
+            f"{folder}: expected a new folder or one that holds only a pruned document, got {', '.join(foreign[:3])}; "
+            "saving replaces the folder: choose another one"
+        )
+
+
 def save_pruned(
     folder: Path,
     record: Record,
@@ -43,14 +55,7 @@ def save_pruned(
     model_name: str,
 ) -> None:
     """Replaces an earlier pruned document in ``folder``, and nothing else."""
-    if folder.is_file():
-        raise ValueError(f"{folder}: expected a new folder, got a file; choose another name")
-    foreign = sorted({path.name for path in folder.glob("*")} - {RECORD, CACHE})
-    if foreign:
-        raise ValueError(
-            f"{folder}: expected a new folder or one that holds only a pruned document, got {', '.join(foreign[:3])}; "
-            "saving replaces the folder: choose another one"
-        )
+    check_target(folder)
     with replacing_folder(folder) as temporary:
         save_file(_named(cache.layers), temporary / CACHE)
         saved = SavedPruned(
