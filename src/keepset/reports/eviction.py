@@ -408,6 +408,7 @@ def scale_figure(results: list[RunResult]) -> str | None:
             linewidth=0.8,
         )
     axes.set_yticks(places, [title for title, *_ in shown])
+    axes.set_ylim(-0.6, len(shown) - 0.4)
     axes.set_xlim(-0.02, 1.02)
     axes.set_xlabel(
         f"still answered, pre-query, {percent(MAIN_BUDGET)} of the blocks, mode {MODES[0]}, {max(common):,} tokens"
