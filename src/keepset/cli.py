@@ -54,9 +54,9 @@ out_console = Console()
 
 @app.command()
 def quickstart(
-    out: Annotated[Path, typer.Option(help="Folder for the teacher and the picture.")] = Path("quickstart"),
+    out: Annotated[Path, typer.Option(help="Folder for the router, the picture and the page.")] = Path("quickstart"),
 ) -> None:
-    """The main job in under a minute: train a teacher, see its answers and its evidence."""
+    """The main job in minutes: label, train routers, prune documents before the question, compare policies."""
     from keepset.quickstart import run_quickstart
 
     run_quickstart(out, out_console)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from keepset.cli import main
 from keepset.models.config import Stage
@@ -153,19 +152,3 @@ def test_results_of_the_paper_name_their_experiments() -> None:
 def short_smoke(mixture: str, seed: int):  # type: ignore[no-untyped-def]
     config = smoke(mixture, seed)
     return config.model_copy(update={"stages": (config.stages[0].model_copy(update={"until": 40}),)})
-
-
-def test_the_quickstart_shows_answers_and_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from keepset import quickstart
-
-    monkeypatch.setattr(quickstart, "smoke", short_smoke)
-    console = Console(record=True, width=120)
-    quickstart.run_quickstart(tmp_path / "out", console)
-    text = console.export_text()
-    assert "latest_write: QUERY" in text
-    assert "Known to suffice" in text
-    (tmp_path / "mine" / "teacher").mkdir(parents=True)
-    (tmp_path / "mine" / "teacher" / "thesis.txt").write_text("years of work")
-    with pytest.raises(ValueError, match="expected an empty folder or an earlier quickstart"):
-        quickstart.run_quickstart(tmp_path / "mine", console)
-    assert (tmp_path / "mine" / "teacher" / "thesis.txt").exists()

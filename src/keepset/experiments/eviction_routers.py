@@ -5,7 +5,7 @@ query-aware those of the question that is. The imitation target is the attention
 documents, features, order and initialization.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import torch
@@ -47,8 +47,23 @@ def eviction_routers(
     }
     if all(folder.exists() for found in folders.values() for folder in found):
         return {target: [load_block_router(folder) for folder in found] for target, found in folders.items()}
-    features, targets = [], {target: list[Tensor]() for target in TARGETS}
-    for document in training_documents(tokenizer, documents_per_task):
+    features, targets = router_examples(model, training_documents(tokenizer, documents_per_task), regime)
+    trained = train_block_routers(
+        ReadModel.of(model), regime, early_layers(model), features, targets, range(ROUTER_SEEDS), steps
+    )
+    for target, routers in trained.items():
+        for folder, router in zip(folders[target], routers, strict=True):
+            router.save_pretrained(folder)
+    return trained
+
+
+def router_examples(
+    model: PreTrainedModel, documents: Iterable[Document], regime: Regime
+) -> tuple[list[Tensor], dict[Target, list[Tensor]]]:
+    """What routers read of each document, and what both arms are to learn from it."""
+    features: list[Tensor] = []
+    targets: dict[Target, list[Tensor]] = {target: [] for target in TARGETS}
+    for document in documents:
         asked = document.questions[document.asked]
         question = asked.tokens[asked.query.start : asked.query.stop] if regime == "query_aware" else None
         features.append(block_features(model, document.tokens[None], document.blocks, _batch(question))[0])
@@ -57,13 +72,7 @@ def eviction_routers(
         targets["causal"].append(evidence)
         read = document.tokens if question is None else torch.cat([document.tokens, question])
         targets["imitation"].append(as_distribution(all_position_attention(model, read[None], document.blocks)[0]))
-    trained = train_block_routers(
-        ReadModel.of(model), regime, early_layers(model), features, targets, range(ROUTER_SEEDS), steps
-    )
-    for target, routers in trained.items():
-        for folder, router in zip(folders[target], routers, strict=True):
-            router.save_pretrained(folder)
-    return trained
+    return features, targets
 
 
 def training_documents(tokenizer: PreTrainedTokenizerBase, per_task: int) -> Iterator[Document]:
