@@ -48,6 +48,7 @@ from keepset.tasks.long_context import sample_documents
 
 EXPERIMENT = "eviction"
 BUDGETS = (0.1, 0.25, 0.5)
+REGIMES: tuple[Regime, ...] = ("pre_query", "query_aware")
 MODES: tuple[EvictionMode, ...] = ("global", "post_prefill")
 CONTROLS = {"register_log": "register_log_any"}
 """A task whose documents are asked a second question: any register, not the corrected one."""
@@ -75,10 +76,10 @@ class Setting:
 SETTINGS: dict[str, tuple[Setting, ...]] = {
     "smoke": (Setting("tiny", ((512, 1),), 2, 2, 5, 0.5),),
     "small": (
-        Setting("smollm2-135m-instruct", ((512, 2), (1_024, 2), (2_048, 2), (4_096, 1)), 15, 128, 1_000, 0.5),
-        Setting("qwen2.5-coder-1.5b-instruct", ((1_024, 4), (2_048, 2)), 5, 48, 1_000, 0.25),
+        Setting("smollm2-135m-instruct", ((512, 2), (1_024, 2), (2_048, 2), (4_096, 1)), 15, 128, 300, 0.5),
+        Setting("qwen2.5-coder-1.5b-instruct", ((1_024, 4), (2_048, 2)), 5, 48, 300, 0.25),
     ),
-    "paper": (Setting("Qwen/Qwen2.5-7B-Instruct", ((8_192, 1), (16_384, 1), (32_768, 1)), 60, 500, 1_000, 0.5),),
+    "paper": (Setting("Qwen/Qwen2.5-7B-Instruct", ((8_192, 1), (16_384, 1), (32_768, 1)), 60, 500, 300, 0.5),),
 }
 
 
@@ -99,7 +100,7 @@ def evict(scale: str, setting: Setting, task: str, length: int, part: int) -> Ru
     """Every policy in both regimes and modes on the documents of one part."""
     started = time.monotonic()
     model, tokenizer = loaded(setting.model)
-    routers = {regime: routed(scale, setting, regime) for regime in ("pre_query", "query_aware")}
+    routers = {regime: routed(scale, setting, regime) for regime in REGIMES}
     work = Work(setting, task, model, tokenizer, routers)
     for documents in part_documents(tokenizer, task, length, setting.documents, part):
         work.add(documents)
