@@ -40,9 +40,11 @@ CONDITION = "multihop"
 CHAIN = 3
 """Records of a two-hop chain, and the budget."""
 EXAMPLES = {"smoke": 6, "small": 300, "paper": 300}
-TABLE = {"smoke": 128, "small": 25_600, "paper": 256_000}
+TABLE = {"smoke": 128, "small": 12_800, "paper": 256_000}
 """Labelled training examples; the small scale reads its table ten times."""
 STEPS = {"smoke": 10, "small": 4_000, "paper": 4_000}
+BATCH = {"smoke": 16, "small": 32, "paper": 64}
+"""The paper's, and what it uses where a machine is shared."""
 ROUTER_SEEDS = {"smoke": 2, "small": 3, "paper": 3}
 
 
@@ -70,7 +72,7 @@ def route(scale: str, seed: int) -> RunResult:
             "router": "chain",
         },
         seeds={"router_init": seeds.ROUTER_INIT.seed(0), "router_stream": seeds.ROUTER_STREAM.seed(seed)},
-        counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale]},
+        counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale], "batch": BATCH[scale]},
         metrics=routed_metrics(CONDITION, model, batch, routers, CHAIN),
     )
 
@@ -98,7 +100,7 @@ def train(scale: str, mixture: str, seed: int, condition: str) -> dict[str, list
         lambda router_seed: build_router("chain", config.vocabulary, config.block_width, router_seed),
         range(ROUTER_SEEDS[scale]),
         {arm: loss for arm, (loss, _) in ARMS.items()},
-        table_stream(table.tokens, table.targets, run=seed),
+        table_stream(table.tokens, table.targets, run=seed, batch=BATCH[scale]),
         steps=STEPS[scale],
     )
 

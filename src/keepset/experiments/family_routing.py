@@ -21,6 +21,7 @@ from keepset.blocks import ExampleBatch
 from keepset.evaluation.dense import evaluation_batch, evaluation_seed
 from keepset.evaluation.routed import random_scores, routed_correct, routed_probe, top_blocks
 from keepset.evaluation.statistics import proportion
+from keepset.experiments.chains import BATCH
 from keepset.experiments.job import Jobs, run_result
 from keepset.experiments.labelled import RUN
 from keepset.experiments.redundant import ALTERNATIVES, BUDGET, CONDITION, CONFIRMING, nonces
@@ -80,7 +81,7 @@ def route(scale: str, arm: str) -> RunResult:
     started = time.monotonic()
     table = labelled_table(scale)
     model, config = load_teacher(teacher_folder(scale, MIXTURE, TEACHER))
-    stream = table_stream(table.tokens, {arm: table.targets[arm]}, run=TEACHER)
+    stream = table_stream(table.tokens, {arm: table.targets[arm]}, run=TEACHER, batch=BATCH[scale])
     trained = train_routers(
         lambda seed: build_router("chain", config.vocabulary, config.block_width, seed),
         range(ROUTER_SEEDS[scale]),
@@ -120,7 +121,7 @@ def route(scale: str, arm: str) -> RunResult:
             "router_stream": seeds.ROUTER_STREAM.seed(TEACHER),
             "intervention": seeds.INTERVENTION.seed(RUN),
         },
-        counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale]},
+        counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale], "batch": BATCH[scale]},
         metrics=metrics,
     )
 

@@ -51,6 +51,11 @@ def route(scale: str, source: int) -> RunResult:
             "router": "chain",
         },
         seeds={"router_init": seeds.ROUTER_INIT.seed(0), "router_stream": seeds.ROUTER_STREAM.seed(source)},
-        counts={"examples": chains.EXAMPLES[scale], "table": chains.TABLE[scale], "steps": chains.STEPS[scale]},
+        counts={
+            "examples": chains.EXAMPLES[scale],
+            "table": chains.TABLE[scale],
+            "steps": chains.STEPS[scale],
+            "batch": chains.BATCH[scale],
+        },
         metrics=metrics,
     )

@@ -21,6 +21,7 @@ from keepset.evaluation.routed import (
     top_blocks,
 )
 from keepset.evaluation.statistics import proportion
+from keepset.experiments.chains import BATCH
 from keepset.experiments.job import Jobs, run_result
 from keepset.experiments.recovery import BUDGET, CONDITIONS, MIXTURE
 from keepset.experiments.router_tables import RouterTable, make_table
@@ -58,7 +59,7 @@ def route(scale: str, arm: str) -> RunResult:
         lambda seed: build_router("chain", config.vocabulary, config.block_width, seed),
         range(ROUTER_SEEDS[scale]),
         {arm: Coverage()},
-        table_stream(table.tokens, {arm: table.targets[arm]}, run=TEACHER),
+        table_stream(table.tokens, {arm: table.targets[arm]}, run=TEACHER, batch=BATCH[scale]),
         steps=STEPS[scale],
     )[arm]
     metrics: list[Metric] = []
@@ -88,7 +89,7 @@ def route(scale: str, arm: str) -> RunResult:
             "router": "chain",
         },
         seeds={"router_init": seeds.ROUTER_INIT.seed(0), "router_stream": seeds.ROUTER_STREAM.seed(TEACHER)},
-        counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale]},
+        counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale], "batch": BATCH[scale]},
         metrics=metrics,
     )
 

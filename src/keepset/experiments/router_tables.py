@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from keepset.blocks import ExampleBatch
 from keepset.models.config import TeacherConfig
-from keepset.readouts import answer_attention, pool_attention
+from keepset.readouts import answer_attention, pool_attention, shared_layers
 from keepset.routers import example_batch, router_input
 from keepset.routers.targets import as_distribution
 
@@ -46,7 +46,8 @@ def make_table(
         size = min(CHUNK, n - step * CHUNK)
         batch = example_batch(mixture, step, 0, size, config.n_blocks, config.block_width, config.vocabulary)
         tokens.append(router_input(batch).to(torch.int16))
-        targets.append(label(batch))
+        with shared_layers():
+            targets.append(label(batch))
     return RouterTable(torch.cat(tokens), {arm: joined([part[arm] for part in targets]) for arm in targets[0]})
 
 

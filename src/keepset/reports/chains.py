@@ -308,5 +308,6 @@ def teachers_note(results: Sequence[RunResult]) -> str:
 def counts_note(result: RunResult) -> str:
     return (
         f"{result.counts['examples']} examples, {result.config['router_seeds']} router seeds, "
-        f"{result.counts['table']:,} labelled examples, {result.counts['steps']:,} steps; small scale"
+        f"{result.counts['table']:,} labelled examples, {result.counts['steps']:,} steps of {result.counts['batch']}; "
+        "small scale"
     )
