@@ -7,6 +7,8 @@ A router reads the context and the query, never the answer and never the model:
 """
 
 import json
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -167,7 +169,8 @@ def load_saved(folder: Path, routers: dict[str, type[Router]], vocabulary: Vocab
 def load_network(folder: Path, network: type[S]) -> S:
     """The weights in ``folder`` as a ``network``."""
     try:
-        return network.from_pretrained(folder, local_files_only=True)
+        with redirect_stdout(StringIO()):  # the hub's mixin prints that it loads, among what a command prints
+            return network.from_pretrained(folder, local_files_only=True)
     except (OSError, RuntimeError, SafetensorError) as error:
         raise ValueError(f"{folder}: the weights cannot be read ({error}); train the router again") from error
 
