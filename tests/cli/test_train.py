@@ -108,6 +108,19 @@ def test_from_a_jsonl_file_to_a_router(
     assert score_document(router, tiny[0], tokens, [Span(0, 10), Span(10, 20)], question).shape == (2,)
 
 
+def test_from_a_jsonl_file_to_an_answer(
+    labels: Path, model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    router, pruned, document = tmp_path / "router", tmp_path / "doc.pruned", tmp_path / "doc.txt"
+    document.write_text(" ".join(rows(1, seed=5)[0]["blocks"]))  # type: ignore[arg-type]
+    assert run("train", labels, "--out", router, "--steps", 3) == 0
+    prune = ("prune", document, "--model", model_folder, "--router", router, "--blocks", "sentence")
+    assert run(*prune, "--budget", "0.5", "--out", pruned) == 0
+    assert "by routed, pre_query, global" in capsys.readouterr().out
+    assert run("ask", pruned, "What is the code for NARO?", "--max-new-tokens", 3) == 0
+    assert len(capsys.readouterr().out.splitlines()) >= 1
+
+
 def test_a_router_finds_the_facts_of_documents_it_has_not_seen(labels: Path, tiny: Loaded, tmp_path: Path) -> None:
     """Two facts among 6 to 8 sentences: two sentences taken at random hold less than a third of them."""
     model, tokenizer = tiny
