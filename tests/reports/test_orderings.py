@@ -2,7 +2,7 @@
 
 import pytest
 
-from keepset.reports.orderings import FAILS, HOLDS, OPEN, above, below, side_of_zero
+from keepset.reports.orderings import FAILS, HOLDS, OPEN, above, below, explains, side_of_zero
 from keepset.results import Metric
 
 
@@ -28,3 +28,11 @@ def test_a_difference_holds_when_all_of_its_interval_is_on_one_side(
 def test_a_share_is_held_against_a_bar(low: float, high: float, over: str, under: str) -> None:
     assert above(metric(low, high), 0.95) == over
     assert below(metric(low, high), 0.95) == under
+
+
+def test_a_record_explains_accuracy_when_both_rise_together() -> None:
+    accuracy = [0.1, 0.3, 0.5, 0.7, 0.9]
+    assert explains([0.0, 0.25, 0.5, 0.75, 1.0], accuracy) == HOLDS
+    assert explains([1.0, 0.75, 0.5, 0.25, 0.0], accuracy) == FAILS
+    assert explains([0.5, 0.1, 0.9, 0.2, 0.6], accuracy) == OPEN
+    assert explains([1.0, 1.0, 0.99, 1.0, 1.0], accuracy) == FAILS, "always kept, and still wrong"
