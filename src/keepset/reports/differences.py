@@ -117,8 +117,8 @@ DIFFERENCES = (
         ("oracles",),
         "0.41–0.98",
         lambda r: spread(values(r["oracles"], "attention_max_k3") + values(r["oracles"], "attention_mean_k3")),
-        "our chains stand value first, so a pointer is resolved where it stands and the answer row reads only the last "
-        "one; the backward trace, which follows the path, finds the chain",
+        "our chains stand value first, so each pointer is resolved where it stands: the answer row attends to pointers "
+        "and never to the value's record. The backward trace, which follows the path, finds the chain",
     ),
     Difference(
         "tab:chain, imitation routers",
@@ -139,7 +139,8 @@ DIFFERENCES = (
         ("hardened",),
         "0.97",
         hardened_imitation,
-        "hardening decides which records are found, not where they are read: the answer row still needs only the last",
+        "in any order the value often stands last, where the answer row has to read it itself; what it does not have to "
+        "read it still does not attend to",
     ),
     Difference(
         "Section 5, second hardened teacher",
