@@ -293,6 +293,20 @@ def bench_router(
     _run_jobs(router_bench.jobs(scale), results, scale)
 
 
+@bench_app.command("prune")
+def bench_prune(
+    scale: Annotated[str, typer.Option(help="smoke or small.")] = "small",
+    results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
+    only: Annotated[str | None, typer.Option(help="Only the models and lengths whose name holds this.")] = None,
+) -> None:
+    """Documents pruned in both modes against read whole: prefill, questions, bytes, peak memory, the router's share."""
+    from keepset.experiments import prune_bench
+
+    _run_jobs(
+        {name: job for name, job in prune_bench.jobs(scale).items() if only is None or only in name}, results, scale
+    )
+
+
 def _run_jobs(jobs: "Jobs", results: Path, scale: str) -> None:
     """Runs what is missing and says how long each took."""
     from keepset.experiments.job import finished, run_missing

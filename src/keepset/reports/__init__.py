@@ -8,6 +8,7 @@ from keepset.reports import ablation, budget, chains, eviction, families, labels
 from keepset.reports.differences import differences_page
 from keepset.reports.engine import engine_table, peers_table, router_table
 from keepset.reports.optimizers import optimizers_table
+from keepset.reports.prune import prune_table
 from keepset.reports.sanity import sanity_table
 from keepset.reports.tables import Table, latex_document
 from keepset.reports.teachers import conditions_table, teachers_table
@@ -90,6 +91,7 @@ def all_tables(small: Path) -> list[Table]:
         (engine_table, engine),
         (peers_table, peers),
         (router_table, load_results(small / "bench", "router")),
+        (prune_table, load_results(small / "bench", "prune")),
     ]
     tables = [make(*found) for make, *found in makers if all(found)]
     tables += eviction.eviction_tables(load_results(small / "eviction", "eviction"))
