@@ -28,7 +28,14 @@ def test_everything_that_is_promised_is_there(tmp_path: Path, monkeypatch: pytes
     out = tmp_path / "out"
     run_on(model, tokenizer, out, console, PLAN)
     text = console.export_text()
-    for said in ("What is the special magic number", "if hidden", "causal router", "imitation router", "of 8 (95 %"):
+    for said in (
+        "What is the special magic number",
+        "if hidden",
+        "causal router",
+        "imitation router",
+        "of 8 (95 %",
+        "all facts, known",
+    ):
         assert said in text
     page = (out / "report.html").read_text()
     assert "<svg" in page

@@ -54,6 +54,8 @@ class KeptRow:
     budget: float
     preserved: Metric
     evidence_kept: Metric
+    ceiling: bool = False
+    """No policy: what keeping the planted facts gives."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ blocks stand beside it.</p>
 
 def _verdict(report: Quickstart) -> str:
     widest = max(row.budget for row in report.kept)
-    best = {row.policy: row.preserved for row in report.kept if row.budget == widest}
+    best = {row.policy: row.preserved for row in report.kept if row.budget == widest and not row.ceiling}
     causal = best.pop("causal router")
     other = max(best, key=lambda name: best[name].value)
     return (
