@@ -38,7 +38,7 @@ EXPERIMENT = "recovered_routing"
 TEACHER = 0
 BUDGETS = {"unique": 0.1, "latest_write": 0.1}
 """Fractions of the blocks; multi-hop keeps a chain's three."""
-TABLE = {"smoke": 128, "small": 8_000, "paper": 8_000}
+TABLE = {"smoke": 128, "small": 4_000, "paper": 8_000}
 EXAMPLES = {"smoke": 6, "small": 300, "paper": 300}
 STEPS = {"smoke": 10, "small": 4_000, "paper": 4_000}
 ROUTER_SEEDS = {"smoke": 2, "small": 2, "paper": 3}

@@ -8,6 +8,7 @@ from statistics import fmean
 from keepset.reports.tables import Table
 from keepset.results import RunResult
 
+PAPER_BATCH = 64
 LABELS = {"attention": "attention (KL)", "trace": "backward trace (coverage)", "causal": "causal (coverage)"}
 PAPER_ROUTERS = {"attention": "0.36–0.98", "trace": "0.98–0.99", "causal": "0.99–1.00"}
 PAPER_PER_TEACHER = {
@@ -302,12 +303,21 @@ def teacher(results: Sequence[RunResult], seed: int) -> RunResult:
 
 
 def teachers_note(results: Sequence[RunResult]) -> str:
-    return f"{len(results)} five-task teachers; {counts_note(results[0])}"
+    other = [result for result in results if batch_size(result) != batch_size(results[-1])]
+    apart = "".join(
+        f"; seed {r.config['seed']}: batches of {batch_size(r)}, {r.counts['table']:,} examples" for r in other
+    )
+    return f"{len(results)} five-task teachers; {counts_note(results[-1])}{apart}"
 
 
 def counts_note(result: RunResult) -> str:
     return (
         f"{result.counts['examples']} examples, {result.config['router_seeds']} router seeds, "
-        f"{result.counts['table']:,} labelled examples, {result.counts['steps']:,} steps of {result.counts['batch']}; "
+        f"{result.counts['table']:,} labelled examples, {result.counts['steps']:,} steps of {batch_size(result)}; "
         "small scale"
     )
+
+
+def batch_size(result: RunResult) -> int:
+    """Examples of a step; runs that do not say took the paper's."""
+    return result.counts.get("batch", PAPER_BATCH)

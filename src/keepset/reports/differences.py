@@ -140,7 +140,7 @@ DIFFERENCES = (
         "0.97",
         hardened_imitation,
         "half of the chains still stand value first and are resolved in place, and this teacher hardly attends to the "
-        "value in the other half; seen on 100 examples, not traced further",
+        "value in the other half; not traced further",
     ),
     Difference(
         "Section 5, second hardened teacher",
