@@ -8,7 +8,7 @@ import torch
 from keepset.experiments import prune_bench
 from keepset.experiments.eviction import loaded
 from keepset.experiments.job import run_missing
-from keepset.experiments.prune_bench import SIDES, Setting
+from keepset.experiments.prune_bench import SIDES, Setting, Side
 from keepset.reports.prune import prune_table
 from keepset.results import RunResult, load_result
 
@@ -73,15 +73,21 @@ def test_every_question_has_the_same_length() -> None:
         assert len(prune_bench.question_of(document)) == prune_bench.QUESTION
 
 
-def test_dense_is_the_same_cache_as_the_pruners_with_everything_kept() -> None:
+@torch.inference_mode()
+def test_dense_answers_as_the_pruner_does_with_everything_kept() -> None:
     model, tokenizer = loaded("tiny")
     (document,) = prune_bench.bench_documents(tokenizer, Setting("tiny", 512, 1))
-    dense = prune_bench.dense_cache(model, document.tokens)
-    everything = prune_bench.Side("global", 1.0).prefill(model, document, torch.zeros(len(document.blocks)))
-    assert torch.equal(dense.positions, everything.positions)
+    dense, everything = (
+        side.prefill(model, document, torch.zeros(len(document.blocks))) for side in (Side(), Side("global", 1.0))
+    )
+    assert (dense.n_tokens, dense.n_bytes) == (everything.n_tokens, everything.n_bytes)
+    question = prune_bench.question_of(document)
+    for _ in range(2):  # asked twice: the first question is forgotten
+        torch.testing.assert_close(dense.read(question, rows=3), everything.read(question, rows=3))
+        dense.forget()
+        assert dense.answer(question, 4) == everything.answer(question, 4)
+        dense.forget()
     assert dense.n_bytes == everything.n_bytes
-    for one, other in zip(dense.tensors, everything.tensors, strict=True):
-        torch.testing.assert_close(one, other)
 
 
 def test_jobs_are_one_file_per_model_and_length() -> None:

@@ -1,4 +1,4 @@
-"""What pruning saves: a document read whole by transformers, against the pruner's two modes at 10 and 25 %.
+"""What pruning saves: a document read and asked by transformers alone, against the pruner's two modes at 10 and 25 %.
 
 Every side reads the same documents in one run, on one thread, in an order that rotates from document to document:
 
@@ -27,14 +27,14 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset import seeds
+from keepset.blocks import KeepSet
 from keepset.experiments.engine_bench import rotated
 from keepset.experiments.eviction import loaded
 from keepset.experiments.job import Jobs, run_result
 from keepset.experiments.memory_bench import peak_bytes
 from keepset.experiments.router_bench import ratios, with_quartiles
-from keepset.interventions.executors.trie import KeysValues
 from keepset.pruning.budget import Budget, select
-from keepset.pruning.cache import EvictionMode, KeptCache, generate, kept_positions, prefill_kept, read_after
+from keepset.pruning.cache import EvictionMode, generate, kept_positions, prefill_kept, read_after
 from keepset.results import Metric, RunResult
 from keepset.routers.block import BlockRouter, ReadModel, score_document
 from keepset.routers.block_features import early_layers
@@ -74,6 +74,60 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
 }
 
 
+class Dense:
+    """The whole document in transformers' own cache, asked as transformers does it: by appending to the cache."""
+
+    def __init__(self, model: PreTrainedModel, tokens: Tensor) -> None:
+        self.model, self.n_tokens = model, len(tokens)
+        self.cache = model(tokens[None].to(model.device), use_cache=True, logits_to_keep=1).past_key_values
+
+    @property
+    def n_bytes(self) -> int:
+        return sum(part.nbytes for layer in self.cache.layers for part in (layer.keys, layer.values))
+
+    def read(self, tokens: Tensor, rows: int) -> Tensor:
+        tokens = tokens[None].to(self.model.device)
+        logits: Tensor = self.model(tokens, past_key_values=self.cache, use_cache=True, logits_to_keep=rows).logits
+        return logits[0]
+
+    def answer(self, question: Tensor, n: int) -> tuple[int, ...]:
+        written: list[int] = []
+        while len(written) < n:
+            written.append(int(self.read(question, rows=1)[-1].argmax()))
+            question = torch.tensor(written[-1:])
+        return tuple(written)
+
+    def forget(self) -> None:
+        """Lets go of questions and answers."""
+        self.cache.crop(self.n_tokens - self.cache.get_seq_length())  # negative: how many to remove
+
+
+class Pruned:
+    """What is left of a document, asked as ``PrunedContext`` does it."""
+
+    def __init__(self, model: PreTrainedModel, document: Document, keep: KeepSet, mode: EvictionMode) -> None:
+        self.model = model
+        positions = kept_positions(len(document.tokens), document.blocks, keep)
+        (self.cache,) = prefill_kept(model, [(document.tokens, positions)], mode)
+
+    @property
+    def n_tokens(self) -> int:
+        return len(self.cache.positions)
+
+    @property
+    def n_bytes(self) -> int:
+        return self.cache.n_bytes
+
+    def read(self, tokens: Tensor, rows: int) -> Tensor:
+        return read_after(self.model, self.cache, tokens, rows)[0]
+
+    def answer(self, question: Tensor, n: int) -> tuple[int, ...]:
+        return generate(self.model, self.cache, question, n, stop=frozenset())
+
+    def forget(self) -> None:
+        """Questions are never in the cache."""
+
+
 @dataclass(frozen=True)
 class Side:
     """Everything read, or what a mode leaves of a budget."""
@@ -85,17 +139,11 @@ class Side:
     def name(self) -> str:
         return "dense" if self.mode is None else f"{self.mode}/{self.budget:g}"
 
-    def positions(self, document: Document, scores: Tensor) -> Tensor:
-        """(K,) of the tokens that stay."""
-        keep = select(scores, [1] * len(scores), Budget.share_of_blocks(self.budget), frozenset())
-        return kept_positions(len(document.tokens), document.blocks, keep)
-
-    def prefill(self, model: PreTrainedModel, document: Document, scores: Tensor) -> KeptCache:
+    def prefill(self, model: PreTrainedModel, document: Document, scores: Tensor) -> Dense | Pruned:
         if self.mode is None:
-            return dense_cache(model, document.tokens)
-        positions = self.positions(document, scores)
-        (cache,) = prefill_kept(model, [(document.tokens, positions)], self.mode)
-        return cache
+            return Dense(model, document.tokens)
+        keep = select(scores, [1] * len(scores), Budget.share_of_blocks(self.budget), frozenset())
+        return Pruned(model, document, keep, self.mode)
 
 
 DENSE = Side()
@@ -172,14 +220,6 @@ def fresh_router(model: PreTrainedModel) -> BlockRouter:
     return router
 
 
-@torch.inference_mode()
-def dense_cache(model: PreTrainedModel, tokens: Tensor) -> KeptCache:
-    """What transformers does by itself: one forward with its own cache."""
-    layers = model(tokens[None].to(model.device), use_cache=True, logits_to_keep=1).past_key_values.layers
-    whole = KeysValues([layer.keys for layer in layers], [layer.values for layer in layers])
-    return KeptCache(whole, torch.arange(len(tokens)), len(tokens))
-
-
 def question_of(document: Document) -> Tensor:
     """(``QUESTION``,) the document's question, repeated or cut off: what it says costs nothing."""
     question = document.questions[document.asked]
@@ -187,23 +227,25 @@ def question_of(document: Document) -> Tensor:
     return query.repeat(-(-QUESTION // len(query)))[:QUESTION]
 
 
+@torch.inference_mode()
 def measure(model: PreTrainedModel, router: BlockRouter, documents: list[Document]) -> Found:
     """Every side on every document; the side that starts is another one each time."""
     found: Found = defaultdict(list)
-    dense_cache(model, documents[0].tokens)  # the first forward pays for allocations; nobody's time
+    Dense(model, documents[0].tokens)  # the first forward pays for allocations; nobody's time
     for number, document in enumerate(documents):
         with clock(found[ROUTER, "prefill"]):
             scores = score_document(router, model, document.tokens, document.blocks)
         question = question_of(document)
         for name in rotated(list(SIDES), number):
             with clock(found[name, "prefill"]):
-                cache = SIDES[name].prefill(model, document, scores)
+                left = SIDES[name].prefill(model, document, scores)
+            found[name, "kv_bytes"].append(left.n_bytes)
+            found[name, "tokens"].append(left.n_tokens)
             with clock(found[name, "read"]):
-                read_after(model, cache, torch.cat([question, question[:ANSWER]]), rows=ANSWER)
+                left.read(torch.cat([question, question[:ANSWER]]), rows=ANSWER)
+            left.forget()
             with clock(found[name, "answer"]):
-                generate(model, cache, question, ANSWER, stop=frozenset())
-            found[name, "kv_bytes"].append(cache.n_bytes)
-            found[name, "tokens"].append(len(cache.positions))
+                left.answer(question, ANSWER)
     return found
 
 
@@ -255,21 +297,21 @@ def memory_of(setting: Setting, side: str) -> tuple[int, int]:
     return int(peak), int(before)
 
 
+@torch.inference_mode()
 def print_memory(model_name: str, length: int, side: str) -> None:
     """Prunes one document and asks it one question."""
     torch.set_num_threads(1)
     model, tokenizer = loaded(model_name)
     (document,) = bench_documents(tokenizer, Setting(model_name, length, 1))
     router = fresh_router(model)
-    dense_cache(model, document.tokens[:QUESTION])  # weights may be read from disk only now
+    Dense(model, document.tokens[:QUESTION])  # weights may be read from disk only now
     forget_peak()
     before = peak_resident()
     if side == DENSE.name:
         scores = torch.zeros(len(document.blocks))
     else:
         scores = score_document(router, model, document.tokens, document.blocks)
-    cache = SIDES[side].prefill(model, document, scores)
-    generate(model, cache, question_of(document), ANSWER, stop=frozenset())
+    SIDES[side].prefill(model, document, scores).answer(question_of(document), ANSWER)
     print(json.dumps([peak_resident(), before]))
 
 
