@@ -38,7 +38,7 @@ def test_what_is_preserved_is_what_was_kept(reading: Path) -> None:
                 name = f"{condition}/pre_query/{mode}/{policy}/0.25"
                 assert found[f"{name}/preserved"].value == found[f"{name}/evidence_kept"].value
                 assert found[f"{name}/preserved"].n == 2
-    for condition in eviction.TASKS:
+    for condition in (*eviction.TASKS, "register_log_any"):
         assert f"{condition}/query_aware/global/snapkv/0.1/preserved" in found
         assert f"{condition}/query_aware/global/h2o/0.1/preserved" not in found
     assert found["single/pre_query/global/oracle/0.25/preserved"].value == 1.0

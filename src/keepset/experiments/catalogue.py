@@ -8,6 +8,7 @@ from keepset.experiments import (
     agreement,
     budget,
     chains,
+    eviction,
     family_routing,
     guard,
     hardened,
@@ -55,6 +56,19 @@ EXPERIMENTS: dict[str, Experiment] = {
     "hardened": Experiment(hardened.jobs, ("tab:trace-supervision",)),
     "recovered_routing": Experiment(recovered_routing.jobs, ("tab:recovered",)),
     "family_routing": Experiment(family_routing.jobs),
+    "eviction": Experiment(
+        eviction.jobs,
+        (
+            "tab:qa",
+            "tab:pq8k",
+            "tab:pq16k",
+            "tab:pq32k",
+            "tab:pq-staleany",
+            "tab:pq-seeds",
+            "tab:restkv",
+            "fig:eviction-scale",
+        ),
+    ),
 }
 
 

@@ -195,9 +195,10 @@ class Work:
             for budget in BUDGETS:
                 room = Budget.share_of_blocks(budget).limit([1] * len(document.blocks))
                 self.feasible[f"{condition}/feasible/{budget:g}"] += len(document.evidence) <= room
+        for condition, number in asked.items():
+            self._count(reader, condition, number, "query_aware", self._query_aware(document, number))
         if self.task in asked:
             self._check_mask(reader, asked[self.task], scores["causal_r0"])
-            self._count(reader, self.task, asked[self.task], "query_aware", self._query_aware(document))
 
     def _pre_query(self, document: Document) -> dict[str, Policy]:
         return {
@@ -212,8 +213,8 @@ class Work:
             "oracle": Oracle(document.evidence),
         }
 
-    def _query_aware(self, document: Document) -> dict[str, Tensor]:
-        question = document.questions[document.asked]
+    def _query_aware(self, document: Document, asked: int) -> dict[str, Tensor]:
+        question = document.questions[asked]
         query = question.tokens[question.query.start : question.query.stop]
         policies: dict[str, Policy] = {
             **self.routers["query_aware"],
