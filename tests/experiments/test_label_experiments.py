@@ -51,6 +51,8 @@ def test_every_experiment_writes_what_its_report_reads(root: Path, results: dict
         "tab-temperature",
         "tab-redundant",
         "families",
+        "README",
+        "tables",
     }
     assert render_reports(root / "results") == render_reports(root / "results"), "the same bytes every time"
 
