@@ -57,7 +57,11 @@ def test_a_signal_stops_it_and_it_says_how_to_go_on(
     code: int,
 ) -> None:
     monkeypatch.setattr(Journal, "append", lambda *_: os.kill(os.getpid(), number))
-    assert run(write(row(1)), "--model", folder, "--out", tmp_path / "out") == code
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
+    try:
+        assert run(write(row(1)), "--model", folder, "--out", tmp_path / "out") == code
+    finally:
+        signal.signal(signal.SIGINT, before)
     printed = capsys.readouterr()
     assert "stopped; what was finished stays: run the same command again to go on" in printed.err
     assert "Traceback" not in printed.err
