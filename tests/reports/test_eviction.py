@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from keepset.evaluation.statistics import proportion
+from keepset.evaluation.statistics import proportion, share_difference
 from keepset.reports import render_reports
-from keepset.reports.eviction import REFERENCE, difference, eviction_tables, scale_figure
+from keepset.reports.eviction import REFERENCE, eviction_tables
+from keepset.reports.eviction_figure import scale_figure
 from keepset.reports.eviction_pool import pooled
 from keepset.reports.orderings import FAILS, HOLDS, OPEN
 from keepset.reports.tables import Table
@@ -149,7 +150,7 @@ def test_kept_evidence_and_what_it_decides() -> None:
 
 
 def test_the_difference_of_two_shares_has_newcombes_interval() -> None:
-    gap = difference(proportion("a", 56, 70), proportion("b", 48, 80))  # Newcombe 1998, example (a) of table II
+    gap = share_difference(proportion("a", 56, 70), proportion("b", 48, 80))  # Newcombe 1998, example (a) of table II
     assert (round(gap.value, 4), round(gap.low or 0, 4), round(gap.high or 0, 4)) == (0.2, 0.0524, 0.3339)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import hypot
 from statistics import fmean, stdev
 
 from scipy.stats import norm, t
@@ -54,3 +55,23 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Paired
     if error == 0:  # all teachers agree exactly: t is 0 / 0 or infinite
         return PairedDifference(mean, 0.0, float(mean == 0), n)
     return PairedDifference(mean, error, float(2 * t.sf(abs(mean) / error, n - 1)), n)
+
+
+def share_difference(first: Metric, second: Metric) -> Metric:
+    """First share minus second with Newcombe's 95 % interval, from the Wilson intervals of both."""
+    (low1, high1), (low2, high2) = bounds(first), bounds(second)
+    value = first.value - second.value
+    return Metric(
+        name=f"{first.name} minus {second.name}",
+        value=value,
+        n=first.n,
+        low=value - hypot(first.value - low1, high2 - second.value),
+        high=value + hypot(high1 - first.value, second.value - low2),
+    )
+
+
+def bounds(metric: Metric) -> tuple[float, float]:
+    """The ends of a metric's interval, which it must have."""
+    if metric.low is None or metric.high is None:
+        raise ValueError(f"{metric.name}: expected an interval, got none")
+    return metric.low, metric.high

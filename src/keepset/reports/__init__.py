@@ -7,6 +7,7 @@ from keepset.files import write_text
 from keepset.reports import ablation, budget, chains, eviction, families, labels, orderings, protocols, routing
 from keepset.reports.differences import differences_page
 from keepset.reports.engine import engine_table, peers_table, router_table
+from keepset.reports.eviction_figure import scale_figure
 from keepset.reports.optimizers import optimizers_table
 from keepset.reports.prune import prune_table
 from keepset.reports.sanity import sanity_table
@@ -39,7 +40,7 @@ def render_reports(results: Path) -> dict[str, str]:
     budgets = load_results(small / "budget", "budget")
     if budgets:
         rendered["fig-budget.svg"] = budget.budget_figure(budgets)
-    scale = eviction.scale_figure(load_results(small / "eviction", "eviction"))
+    scale = scale_figure(load_results(small / "eviction", "eviction"))
     if scale is not None:
         rendered["fig-eviction-scale.svg"] = scale
     if rendered:

@@ -1,18 +1,17 @@
 """Long-context eviction: ``tab:qa``, ``tab:pq8k`` to ``tab:pq32k`` at our lengths, ``tab:pq-staleany``,
-``tab:pq-seeds``, ``tab:restkv``, ``fig:eviction-scale``; kept evidence, and causal against each rival.
+``tab:pq-seeds``, ``tab:restkv``; kept evidence, and causal against each rival.
 
 No column mixes regimes, no row mixes modes.
 """
 
 from collections.abc import Sequence
-from math import hypot
 
+from keepset.evaluation.statistics import bounds, share_difference
 from keepset.reports.eviction_paper import BUDGETS, LENGTHS
 from keepset.reports.eviction_pool import Pool, pooled, with_interval
-from keepset.reports.figures import COLOURS, new_figure, svg
-from keepset.reports.orderings import FAILS, HOLDS, OPEN, bounds
+from keepset.reports.orderings import FAILS, HOLDS, OPEN
 from keepset.reports.tables import Table
-from keepset.results import Metric, RunResult
+from keepset.results import RunResult
 
 CONDITIONS = {
     "single": "single needle",
@@ -47,18 +46,6 @@ QUERY_AWARE = {
 RIVALS = ("h2o", "snapkv", "imitation_r0", "kvzip", "recency", "random")
 SEEDS = ("causal_r0", "causal_r1", "causal_r2")
 MAIN_BUDGET = BUDGETS[0]
-MARKS = {
-    "oracle": ("other", "*"),
-    "causal_r0": ("causal", "D"),
-    "kvzip": ("ablation", "P"),
-    "snapkv": ("ablation", "^"),
-    "h2o": ("attention", "s"),
-    "imitation_r0": ("attention", "o"),
-    "recency": ("other", "<"),
-    "random": ("other", "x"),
-}
-"""Policy -> colour, marker; in the order of the figure."""
-
 SHARE_NOTE = (
     "n: questions the model answers with everything visible; shares are of these. Square brackets: 95 % Wilson "
     "interval. -: not run."
@@ -346,75 +333,12 @@ def ahead(pool: Pool, condition: str, mode: str, rival: str) -> str:
     causal, other = (pool.share(condition, "pre_query", mode, policy, MAIN_BUDGET) for policy in ("causal_r0", rival))
     if causal is None or other is None:
         return "-"
-    gap = difference(causal, other)
+    gap = share_difference(causal, other)
     low, high = bounds(gap)
     theirs = [pool.paper(condition, "pre_query", policy, MAIN_BUDGET) for policy in ("causal_r0", rival)]
     paper = f" ({float(theirs[0]) - float(theirs[1]):+.2f})" if theirs[0] and theirs[1] else ""
     verdict = HOLDS if low > 0 else FAILS if high < 0 else OPEN
     return f"{gap.value:+.2f} [{low:+.2f} to {high:+.2f}]{paper} {verdict}"
-
-
-def difference(first: Metric, second: Metric) -> Metric:
-    """First share minus second with Newcombe's 95 % interval, from the Wilson intervals of both."""
-    (low1, high1), (low2, high2) = bounds(first), bounds(second)
-    value = first.value - second.value
-    return Metric(
-        name=f"{first.name} minus {second.name}",
-        value=value,
-        n=first.n,
-        low=value - hypot(first.value - low1, high2 - second.value),
-        high=value + hypot(high1 - first.value, second.value - low2),
-    )
-
-
-def scale_figure(results: list[RunResult]) -> str | None:
-    """``fig:eviction-scale``: every task on every model at the longest length all of them have; None without one."""
-    pools = pooled(results)
-    models = {pool.model for pool in pools}
-    common = [
-        length for length in {p.length for p in pools} if {p.model for p in pools if p.length == length} == models
-    ]
-    if not common:
-        return None
-    shown = [
-        (f"{title}\n{pool.model}", pool, condition)
-        for condition, title in ALL_CONDITIONS.items()
-        for pool in pools
-        if pool.length == max(common) and pool.conditions([condition])
-    ]
-    figure = new_figure(width=7.0, height=0.8 + 0.85 * len(shown))
-    axes = figure.axes[0]
-    places = list(range(len(shown)))[::-1]
-    for i, (policy, (colour, marker)) in enumerate(MARKS.items()):
-        found = [
-            (place + 0.36 - 0.1 * i, share)  # policies that tie must not hide each other
-            for place, (_, pool, condition) in zip(places, shown, strict=True)
-            if (share := pool.share(condition, "pre_query", MODES[0], policy, MAIN_BUDGET)) is not None
-        ]
-        if not found:
-            continue
-        heights, shares = zip(*found, strict=True)
-        axes.errorbar(
-            [share.value for share in shares],
-            heights,
-            xerr=[
-                [share.value - bounds(share)[0] for share in shares],
-                [bounds(share)[1] - share.value for share in shares],
-            ],
-            fmt=marker,
-            color=COLOURS[colour],
-            label=PRE_QUERY[policy],
-            markersize=5,
-            linewidth=0.8,
-        )
-    axes.set_yticks(places, [title for title, *_ in shown])
-    axes.set_ylim(-0.6, len(shown) - 0.4)
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_xlabel(
-        f"still answered, pre-query, {percent(MAIN_BUDGET)} of the blocks, mode {MODES[0]}, {max(common):,} tokens"
-    )
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return svg(figure)
 
 
 def percent(budget: str) -> str:

@@ -10,7 +10,7 @@ from statistics import fmean
 
 from scipy.stats import f_oneway, pearsonr
 
-from keepset.evaluation.statistics import proportion
+from keepset.evaluation.statistics import bounds, proportion
 from keepset.reports.chains import seeds
 from keepset.reports.routing import CONDITIONS, PAPER, from_source, paired_gap
 from keepset.reports.tables import Table
@@ -203,12 +203,6 @@ def above(share: Metric, bar: float) -> str:
 def below(share: Metric, bar: float) -> str:
     low, high = bounds(share)
     return HOLDS if high <= bar else FAILS if low > bar else OPEN
-
-
-def bounds(metric: Metric) -> tuple[float, float]:
-    if metric.low is None or metric.high is None:
-        raise ValueError(f"{metric.name}: expected an interval, got none")
-    return metric.low, metric.high
 
 
 def interval(share: Metric) -> str:

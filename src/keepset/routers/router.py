@@ -7,6 +7,7 @@ A router reads the context and the query, never the answer and never the model:
 """
 
 import json
+from abc import ABC, abstractmethod
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -56,12 +57,12 @@ class SavedRouter(BaseModel):
     """Hash of ``model.safetensors``: a flipped bit must not become a slightly different router."""
 
 
-class SavedNetwork(nn.Module, PyTorchModelHubMixin):
+class SavedNetwork(nn.Module, PyTorchModelHubMixin, ABC):
     """Weights with a config that vouches for them. Subclasses say in ``config`` what they were built with."""
 
+    @abstractmethod
     def config(self, weights_sha256: str) -> BaseModel:
         """What goes beside the weights."""
-        raise NotImplementedError
 
     def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> str | None:
         """Weights and config, complete or not at all. Replaces an earlier router, and nothing else."""
