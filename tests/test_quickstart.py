@@ -16,13 +16,13 @@ from keepset.tasks.document import Question
 PLAN = Plan(labelled=1, training_documents=4, steps=5, held_out=2, held_out_tokens=512)
 
 
-def reads_evidence(reader: Reader, question: Question, cache: KeptCache) -> bool:
-    held = set(cache.positions.tolist())
-    return all(reader.document.blocks[i].start in held for i in question.evidence)
+def reads_evidence(reader: Reader, question: Question, caches: list[KeptCache]) -> list[bool]:
+    needed = {reader.document.blocks[i].start for i in question.evidence}
+    return [needed <= set(cache.positions.tolist()) for cache in caches]
 
 
 def test_everything_that_is_promised_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Reader, "_read", reads_evidence)
+    monkeypatch.setattr(Reader, "_judge", reads_evidence)
     model, tokenizer = tiny_model()
     console = Console(record=True, width=140)
     out = tmp_path / "out"
@@ -54,7 +54,7 @@ def test_a_folder_with_other_things_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_model_that_answers_nothing_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Reader, "_read", lambda *_: False)
+    monkeypatch.setattr(Reader, "_judge", lambda reader, question, caches: [False] * len(caches))
     model, tokenizer = tiny_model()
     with pytest.raises(ValueError, match="expected the model to answer some questions"):
         run_on(model, tokenizer, tmp_path / "out", Console(quiet=True), PLAN)

@@ -138,7 +138,7 @@ def label(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, document: 
 def train(model: PreTrainedModel, training: list[Document], plan: Plan) -> dict[str, Routed]:
     """The two arms, which differ in what they learn from the same documents."""
     watched = track(training, "reading", transient=True, disable=not Console().is_terminal)
-    features, targets = router_examples(model, watched, "pre_query")
+    features, targets = router_examples(model, watched, ["pre_query"])["pre_query"]
     trained = train_block_routers(
         ReadModel.of(model), "pre_query", early_layers(model), features, targets, steps=plan.steps
     )
@@ -164,17 +164,21 @@ def evaluate(
     }
     tallies = {(name, budget): Tally() for name in (*policies, KNOWN) for budget in plan.budgets}
     for document in track(list(held_out), "pruning", transient=True, disable=not Console().is_terminal):
-        reader = Reader(model, tokenizer, document)
-        asked = [i for i in range(len(document.questions)) if reader.answers(i, reader.everything, "global")]
         context = Context(model, document.tokens, document.blocks)
         with shared_layers():
+            reader = Reader(model, tokenizer, document)
             scores = {name: score_checked(policy, context) for name, policy in policies.items()}
         scores[KNOWN] = Oracle(document.evidence).score(context)
-        for (name, budget), tally in tallies.items():
-            lengths = [len(span) for span in document.blocks]
-            keep = select(scores[name], lengths, Budget.share_of_blocks(budget), frozenset())
-            for i in asked:
-                tally.add(reader.answers(i, keep, "global"), document.questions[i].evidence <= keep)
+        lengths = [len(span) for span in document.blocks]
+        keeps = {
+            (name, budget): select(scores[name], lengths, Budget.share_of_blocks(budget), frozenset())
+            for name, budget in tallies
+        }
+        for i, question in enumerate(document.questions):
+            if reader.answers(i, reader.everything, "global"):
+                reader.read(i, keeps.values(), "global")
+                for key, tally in tallies.items():
+                    tally.add(reader.answers(i, keeps[key], "global"), question.evidence <= keeps[key])
     rows = []
     for (name, budget), tally in tallies.items():
         found = {metric.name.split("/")[1]: metric for metric in tally.metrics("x")}

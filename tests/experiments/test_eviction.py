@@ -7,20 +7,19 @@ import pytest
 from keepset.evaluation.eviction import Reader, Tally, answers_masked
 from keepset.experiments import eviction
 from keepset.experiments.job import run_missing
-from keepset.pruning.cache import KeptCache
+from keepset.pruning.cache import EvictionMode, KeptCache
 from keepset.tasks.document import Question
 
 
-def reads_evidence(reader: Reader, question: Question, cache: KeptCache) -> bool:
-    held = set(cache.positions.tolist())
-    blocks = reader.document.blocks
-    return all(held >= set(range(blocks[i].start, blocks[i].stop)) for i in question.evidence)
+def reads_evidence(reader: Reader, question: Question, caches: list[KeptCache]) -> list[bool]:
+    needed = {p for i in question.evidence for p in range(*reader.document.blocks[i])}
+    return [needed <= set(cache.positions.tolist()) for cache in caches]
 
 
 @pytest.fixture
 def reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Reader, "_read", reads_evidence)
+    monkeypatch.setattr(Reader, "_judge", reads_evidence)
     eviction.routed.cache_clear()
     return tmp_path
 
@@ -72,6 +71,30 @@ def test_dropping_is_the_mask_operator() -> None:
     reader = Reader(model, tokenizer, document)
     for keep in (frozenset({0}), frozenset({3, 7}), reader.everything):
         assert reader.answers(0, keep, "global") == answers_masked(model, question, keep)
+
+
+@pytest.mark.parametrize("mode", eviction.MODES)
+def test_keep_sets_read_together_are_judged_each_for_itself(
+    monkeypatch: pytest.MonkeyPatch, mode: EvictionMode
+) -> None:
+    model, tokenizer = eviction.loaded("tiny")
+    ((_, document),) = eviction.part_documents(tokenizer, "single", 512, 1, 0)[0].items()
+    needed = document.questions[0].evidence
+    together: list[int] = []
+
+    def judge(reader: Reader, question: Question, caches: list[KeptCache]) -> list[bool]:
+        together.append(len(caches))
+        return reads_evidence(reader, question, caches)
+
+    monkeypatch.setattr(Reader, "_judge", judge)
+    reader = Reader(model, tokenizer, document)
+    others = sorted(reader.everything - needed)
+    n = len(needed)
+    keeps = [frozenset(others[:n]), needed, frozenset(others[: n + 2]), needed | frozenset(others[3:5])]
+    reader.read(0, [*keeps, *keeps], mode)
+    assert together == [2, 2], "one forward for each size, nothing twice"
+    assert [reader.answers(0, keep, mode) for keep in keeps] == [False, True, False, True]
+    assert len(together) == 2, "what is known is not read again"
 
 
 def test_a_tally_separates_what_was_kept_from_what_was_dropped() -> None:

@@ -18,7 +18,7 @@ from transformers import (
 from keepset.blocks import Example, Span
 from keepset.interventions import Ask, Fast, answer_logits
 from keepset.pruning import generate, kept_positions, prefill_kept, read_after
-from keepset.pruning.cache import EvictionMode
+from keepset.pruning.cache import EvictionMode, generate_each, read_after_each
 
 SHAPE: dict[str, Any] = {
     "vocab_size": 40,
@@ -112,6 +112,23 @@ def test_generating_equals_the_executor_that_labels(model: PreTrainedModel, toke
     assert generate(model, cache, question, 6, frozenset()) == expected
     assert generate(model, cache, question, 6, frozenset({expected[2]})) == expected[: expected.index(expected[2])]
     assert all(torch.equal(one, other) for one, other in zip(cache.tensors, before, strict=True))
+
+
+def test_many_caches_are_read_as_each_alone(model: PreTrainedModel, tokens: Tensor, question: Tensor) -> None:
+    positions = [kept_positions(T, BLOCKS, keep) for keep in (KEEP, KEEP)] + [torch.arange(T - 4 - 7)]
+    caches = prefill_kept(model, [(tokens, each) for each in positions], "global")
+    together = read_after_each(model, caches, question, rows=3)
+    alone = torch.stack([read_after(model, cache, question, rows=3)[0] for cache in caches])
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-4)
+    written = generate_each(model, caches, question, 6, frozenset())
+    assert written == [generate(model, cache, question, 6, frozenset()) for cache in caches]
+    stop = frozenset({written[0][2]})
+    stopped = generate_each(model, caches, question, 6, stop)
+    assert stopped == [generate(model, cache, question, 6, stop) for cache in caches]
+    assert len(stopped[0]) < 3
+    (shorter,) = prefill_kept(model, [(tokens, torch.arange(3))], "global")
+    with pytest.raises(ValueError, match="caches: expected at least one, all with as many slots"):
+        read_after_each(model, [caches[0], shorter], question, rows=1)
 
 
 def test_positions_run_out_after_the_whole_document(model: PreTrainedModel, tokens: Tensor) -> None:

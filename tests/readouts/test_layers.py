@@ -131,3 +131,23 @@ def test_shared_layers_cost_one_forward_and_change_nothing(model: PreTrainedMode
     assert all(torch.equal(a, b) for a, b in zip(alone, shared, strict=True))
     answer_attention(model, other, example.blocks)
     assert forwards == 3, "outside, nothing is remembered"
+
+
+@pytest.mark.parametrize("batched", [1, 2])
+def test_a_continuation_costs_what_it_adds_and_reads_the_same(
+    model: PreTrainedModel, example: Example, batched: int
+) -> None:
+    lengths: list[int] = []
+    model.register_forward_hook(lambda module, inputs, output: lengths.append(inputs[0].shape[1]))
+    tokens = example.tokens[None].repeat(batched, 1)
+    held = example.blocks[-1].stop
+    continued = torch.cat([tokens[:, :held], tokens[:, :3]], dim=1)
+    alone = [accumulated_attention(model, batch, example.blocks) for batch in (tokens, continued)]
+    lengths.clear()
+    with layers.shared_layers():
+        accumulated_attention(model, tokens[:, :held], example.blocks)
+        shared = [accumulated_attention(model, batch, example.blocks) for batch in (tokens, continued, continued)]
+    windowed = layers.clean_mask(model, 1, 1) is not None
+    assert lengths == ([held, tokens.shape[1], held + 3] if windowed else [held, tokens.shape[1] - held, 3])
+    for expected, found in zip([*alone, alone[1]], shared, strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)

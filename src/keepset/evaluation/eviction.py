@@ -9,6 +9,7 @@ An answer counts when every token of it is the most likely one after the true on
 answer is free (``generated``), the model's own greedy continuation has to contain every part of it.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -17,7 +18,17 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from keepset.blocks import KeepSet
 from keepset.evaluation.statistics import proportion
 from keepset.interventions import Probe, Reference, TeacherForced
-from keepset.pruning.cache import EvictionMode, KeptCache, generate, kept_positions, narrowed, prefill_kept, read_after
+from keepset.interventions.executors.trie import KeysValues
+from keepset.pruning.cache import (
+    EvictionMode,
+    KeptCache,
+    generate_each,
+    kept_positions,
+    narrowed,
+    prefill_kept,
+    read_after_each,
+)
+from keepset.readouts.layers import Layer, visit_layers
 from keepset.results import Metric
 from keepset.tasks.document import Document, Question
 
@@ -25,9 +36,16 @@ SPARE_TOKENS = 8
 """What a generated answer may be longer than the written one: other separators, an 'and'."""
 
 
+BATCH = 16
+"""Keep sets read in one forward: a question is short, so reading the weights is most of what one costs."""
+
+
 @dataclass(eq=False)
 class Reader:
-    """A document on a model: questions after any keep set, in either mode."""
+    """A document on a model: questions after any keep set, in either mode.
+
+    Inside ``shared_layers`` its dense prefill is the forward that readouts of the document use.
+    """
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -39,8 +57,10 @@ class Reader:
     _answers: dict[tuple[int, KeepSet, EvictionMode], bool] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        tokens = self.document.tokens
-        (self._dense,) = prefill_kept(self.model, [(tokens, torch.arange(len(tokens)))], "post_prefill")
+        tokens, layers = self.document.tokens, list[Layer]()
+        visit_layers(self.model, tokens[None], layers.append)
+        whole = KeysValues([layer.key for layer in layers], [layer.value for layer in layers])
+        self._dense = KeptCache(whole, torch.arange(len(tokens)), len(tokens))
 
     @property
     def everything(self) -> KeepSet:
@@ -48,31 +68,41 @@ class Reader:
 
     def answers(self, asked: int, keep: KeepSet, mode: EvictionMode) -> bool:
         """Question number ``asked`` is answered when only ``keep`` is left; policies that agree share the work."""
-        key = (asked, keep, mode)
-        if key not in self._answers:
-            self._answers[key] = self._read(self.document.questions[asked], self._cache(keep, mode))
-        return self._answers[key]
+        self.read(asked, [keep], mode)
+        return self._answers[asked, keep, mode]
 
-    def _cache(self, keep: KeepSet, mode: EvictionMode) -> KeptCache:
-        if keep == self.everything:
-            return self._dense
-        positions = kept_positions(len(self.document.tokens), self.document.blocks, keep)
-        if mode == "post_prefill":
-            return narrowed(self._dense, positions)
-        if (keep, mode) not in self._caches:
-            (self._caches[keep, mode],) = prefill_kept(self.model, [(self.document.tokens, positions)], mode)
-        return self._caches[keep, mode]
+    def read(self, asked: int, keeps: Iterable[KeepSet], mode: EvictionMode) -> None:
+        """Finds out for many keep sets together, so that asking for each afterwards costs nothing."""
+        missing = [keep for keep in dict.fromkeys(keeps) if (asked, keep, mode) not in self._answers]
+        sizes = {keep: len(kept_positions(len(self.document.tokens), self.document.blocks, keep)) for keep in missing}
+        for size in sorted(set(sizes.values())):
+            alike = [keep for keep in missing if sizes[keep] == size]
+            for start in range(0, len(alike), BATCH):
+                together = alike[start : start + BATCH]
+                judged = self._judge(self.document.questions[asked], self._kept(together, mode))
+                self._answers.update({(asked, keep, mode): right for keep, right in zip(together, judged, strict=True)})
 
-    def _read(self, question: Question, cache: KeptCache) -> bool:
+    def _kept(self, keeps: list[KeepSet], mode: EvictionMode) -> list[KeptCache]:
+        tokens, blocks = self.document.tokens, self.document.blocks
+        positions = {keep: kept_positions(len(tokens), blocks, keep) for keep in keeps}
+        if mode == "post_prefill" or keeps == [self.everything]:
+            return [narrowed(self._dense, positions[keep]) for keep in keeps]
+        missing = [keep for keep in keeps if (keep, mode) not in self._caches]
+        if missing:
+            found = prefill_kept(self.model, [(tokens, positions[keep]) for keep in missing], mode)
+            self._caches.update({(keep, mode): cache for keep, cache in zip(missing, found, strict=True)})
+        return [self._caches[keep, mode] for keep in keeps]
+
+    def _judge(self, question: Question, caches: list[KeptCache]) -> list[bool]:
         query = question.tokens[question.query.start : question.query.stop]
         if self.generated:
             stop = frozenset({self.tokenizer.eos_token_id})
-            written = generate(self.model, cache, query, len(question.answer) + SPARE_TOKENS, stop)
-            text = self.tokenizer.decode(list(written))
-            return all(part in text for part in question.answers)
+            written = generate_each(self.model, caches, query, len(question.answer) + SPARE_TOKENS, stop)
+            texts = [self.tokenizer.decode(list(tokens)) for tokens in written]
+            return [all(part in text for part in question.answers) for text in texts]
         answer = torch.tensor(question.answer)
-        logits, _ = read_after(self.model, cache, torch.cat([query, answer[:-1]]), rows=len(answer))
-        return bool((logits.argmax(-1) == answer).all())
+        logits = read_after_each(self.model, caches, torch.cat([query, answer[:-1]]), rows=len(answer))
+        return [bool((row.argmax(-1) == answer).all()) for row in logits]
 
 
 @dataclass

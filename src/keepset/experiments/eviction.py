@@ -48,7 +48,6 @@ from keepset.tasks.long_context import sample_documents
 
 EXPERIMENT = "eviction"
 BUDGETS = (0.1, 0.25, 0.5)
-REGIMES: tuple[Regime, ...] = ("pre_query", "query_aware")
 MODES: tuple[EvictionMode, ...] = ("global", "post_prefill")
 CONTROLS = {"register_log": "register_log_any"}
 """A task whose documents are asked a second question: any register, not the corrected one."""
@@ -76,8 +75,8 @@ class Setting:
 SETTINGS: dict[str, tuple[Setting, ...]] = {
     "smoke": (Setting("tiny", ((512, 1),), 2, 2, 5, 0.5),),
     "small": (
-        Setting("smollm2-135m-instruct", ((512, 2), (1_024, 2), (2_048, 2), (4_096, 1)), 15, 128, 300, 0.5),
-        Setting("qwen2.5-coder-1.5b-instruct", ((1_024, 4), (2_048, 2)), 5, 48, 300, 0.25),
+        Setting("smollm2-135m-instruct", ((512, 2), (1_024, 2), (2_048, 2), (4_096, 1)), 12, 128, 300, 0.25),
+        Setting("qwen2.5-coder-1.5b-instruct", ((1_024, 4), (2_048, 3)), 4, 48, 300, 0.1),
     ),
     "paper": (Setting("Qwen/Qwen2.5-7B-Instruct", ((8_192, 1), (16_384, 1), (32_768, 1)), 60, 500, 300, 0.5),),
 }
@@ -90,8 +89,9 @@ def jobs(scale: str) -> Jobs:
             evict, scale, setting, task, length, part
         )
         for setting in SETTINGS[scale]
+        for part in range(max(parts for _, parts in setting.lengths))  # first parts first: a run may stop anywhere
         for length, parts in setting.lengths
-        for part in range(parts)
+        if part < parts
         for task in TASKS
     }
 
@@ -100,8 +100,7 @@ def evict(scale: str, setting: Setting, task: str, length: int, part: int) -> Ru
     """Every policy in both regimes and modes on the documents of one part."""
     started = time.monotonic()
     model, tokenizer = loaded(setting.model)
-    routers = {regime: routed(scale, setting, regime) for regime in REGIMES}
-    work = Work(setting, task, model, tokenizer, routers)
+    work = Work(setting, task, model, tokenizer, routed(scale, setting))
     for documents in part_documents(tokenizer, task, length, setting.documents, part):
         work.add(documents)
     return run_result(
@@ -131,17 +130,20 @@ def loaded(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     return tiny_model() if name == "tiny" else load_model(name)
 
 
-@lru_cache(maxsize=4)
-def routed(scale: str, setting: Setting, regime: Regime) -> dict[str, Policy]:
-    """The routers of a regime as policies: the causal one of every seed, imitation of the first."""
+@lru_cache(maxsize=1)
+def routed(scale: str, setting: Setting) -> dict[Regime, dict[str, Policy]]:
+    """The routers of every regime as policies: the first causal and imitation one; pre-query every causal one."""
     model, tokenizer = loaded(setting.model)
     name = setting.model.split("/")[-1]
-    trained = eviction_routers(scale, name, model, tokenizer, regime, setting.training_documents, setting.steps)
+    trained = eviction_routers(scale, name, model, tokenizer, setting.training_documents, setting.steps)
     return {
-        f"{target}_r{seed}": Routed(router)
-        for target, found in trained.items()
-        for seed, router in enumerate(found)
-        if seed == 0 or (target == "causal" and regime == "pre_query")
+        regime: {
+            f"{target}_r{seed}": Routed(router)
+            for target, found in by_target.items()
+            for seed, router in enumerate(found)
+            if seed == 0 or (target == "causal" and regime == "pre_query")
+        }
+        for regime, by_target in trained.items()
     }
 
 
@@ -177,6 +179,10 @@ class Work:
 
     def add(self, conditions: dict[str, Document]) -> None:
         """One document, with the question of every condition that the model answers from all of it."""
+        with shared_layers():
+            self._add(conditions)
+
+    def _add(self, conditions: dict[str, Document]) -> None:
         document = conditions[self.task]
         reader = Reader(self.model, self.tokenizer, document, generated=self.task in GENERATED)
         asked = {}
@@ -188,8 +194,7 @@ class Work:
         if not asked:
             return
         context = Context(self.model, document.tokens, document.blocks)
-        with shared_layers():
-            scores = {name: score_checked(policy, context) for name, policy in self._pre_query(document).items()}
+        scores = {name: score_checked(policy, context) for name, policy in self._pre_query(document).items()}
         for condition, number in asked.items():
             self._count(reader, condition, number, "pre_query", scores)
             for budget in BUDGETS:
@@ -223,20 +228,18 @@ class Work:
             "restkv": ReSTKV(),
             "oracle": Oracle(question.evidence),
         }
-        with shared_layers():
-            context = Context(self.model, document.tokens, document.blocks, query)
-            return {name: score_checked(policy, context) for name, policy in policies.items()}
+        context = Context(self.model, document.tokens, document.blocks, query)
+        return {name: score_checked(policy, context) for name, policy in policies.items()}
 
     def _count(self, reader: Reader, condition: str, asked: int, regime: Regime, scores: Mapping[str, Tensor]) -> None:
         evidence = reader.document.questions[asked].evidence
-        for name, ranked in scores.items():
-            for budget in BUDGETS:
-                keep = self._select(ranked, budget)
-                for mode in MODES:
-                    if mode == "global" and budget > self.setting.widest_global:
-                        continue
-                    tally = self.tallies[f"{condition}/{regime}/{mode}/{name}/{budget:g}"]
-                    tally.add(reader.answers(asked, keep, mode), evidence <= keep)
+        for mode in MODES:
+            budgets = [budget for budget in BUDGETS if mode != "global" or budget <= self.setting.widest_global]
+            keeps = {(name, b): self._select(ranked, b) for name, ranked in scores.items() for b in budgets}
+            reader.read(asked, keeps.values(), mode)
+            for (name, budget), keep in keeps.items():
+                tally = self.tallies[f"{condition}/{regime}/{mode}/{name}/{budget:g}"]
+                tally.add(reader.answers(asked, keep, mode), evidence <= keep)
 
     def _check_mask(self, reader: Reader, asked: int, scores: Tensor) -> None:
         """Dropping blocks has to be the mask operator: the same judgement on every example."""

@@ -10,7 +10,7 @@
 Budget, ties and protected blocks are not its business: ``keepset.pruning.selection`` is the same for all.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -20,6 +20,7 @@ from transformers import PreTrainedModel
 from keepset.blocks import Span
 from keepset.readouts.layers import check_blocks
 from keepset.routers.block import Regime
+from keepset.routers.block_features import block_features
 
 PRE_QUERY: frozenset[Regime] = frozenset({"pre_query"})
 QUERY_AWARE: frozenset[Regime] = frozenset({"query_aware"})
@@ -39,6 +40,7 @@ class Context:
     blocks: tuple[Span, ...]
     question: Tensor | None = None
     """(Q,) token ids of everything after the context, up to where the answer starts."""
+    _features: dict[int, Tensor] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, tokens in (("tokens", self.tokens), ("question", self.question)):
@@ -56,6 +58,13 @@ class Context:
     def batch(self) -> Tensor:
         """(1, T) what a forward reads: the context, and the question when there is one."""
         return (self.tokens if self.question is None else torch.cat([self.tokens, self.question]))[None]
+
+    def features(self, layers: int) -> Tensor:
+        """What block routers read of it after ``layers`` layers; computed once for all of them."""
+        if layers not in self._features:
+            question = None if self.question is None else self.question[None]
+            self._features[layers] = block_features(self.model, self.tokens[None], self.blocks, question, layers)
+        return self._features[layers]
 
     def observing_rows(self, window: int) -> Span:
         """The rows of ``batch`` that look at the context: the question's, or the last ``window`` of the context."""

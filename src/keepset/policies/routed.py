@@ -5,7 +5,7 @@ from pathlib import Path
 from torch import Tensor
 
 from keepset.policies.policy import Context, Regime
-from keepset.routers.block import BlockRouter, load_block_router, score_document
+from keepset.routers.block import BlockRouter, check_reads, load_block_router, score_features
 
 
 class Routed:
@@ -23,4 +23,5 @@ class Routed:
         return cls(load_block_router(Path(folder)))
 
     def score(self, context: Context) -> Tensor:
-        return score_document(self.router, context.model, context.tokens, context.blocks, context.question)
+        check_reads(self.router, context.model, context.question)
+        return score_features(self.router, context.features(self.router.layers))

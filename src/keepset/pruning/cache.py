@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 from keepset.blocks import KeepSet, Span
 from keepset.interventions.executors.cache import kept, lend
 from keepset.interventions.executors.trie import KeysValues
-from keepset.interventions.masks import ModelMask, expand, model_mask
+from keepset.interventions.masks import ModelMask, model_mask
 from keepset.models.capabilities import position_limit, sliding_windows
 
 EvictionMode = Literal["global", "post_prefill"]
@@ -115,47 +115,97 @@ def _causal_mask(model: PreTrainedModel, positions: Tensor) -> ModelMask | None:
     return model_mask(windows, causal.expand(len(positions), -1, -1), positions, positions, model.dtype)
 
 
-@torch.inference_mode()
 def read_after(model: PreTrainedModel, cache: KeptCache, tokens: Tensor, rows: int) -> tuple[Tensor, KeptCache]:
     """(rows, V) logits of the last ``rows`` of ``tokens``, which follow the document; and the cache grown by them.
 
     The given cache stays as it was.
     """
-    device, n, new = model.device, len(cache.positions), len(tokens)
-    check_room(model, cache.n_tokens, new)
-    own = torch.arange(cache.n_tokens, cache.n_tokens + new)
-    positions = torch.cat([cache.positions, own])
-    allowed = torch.ones(1, new, n + new, dtype=torch.bool, device=device).tril(n)
-    mask = model_mask(sliding_windows(model), allowed, own[None].to(device), positions[None].to(device), model.dtype)
-    lent = lend(cache.layers, [0], n, len(cache.layers.keys), keep=True)
-    logits = model(
-        tokens[None].to(device),
-        attention_mask=expand(mask, 1),
-        position_ids=own[None].to(device),
-        past_key_values=lent,
-        use_cache=True,
-        logits_to_keep=rows,
-    ).logits
-    return logits[0].float().cpu(), KeptCache(kept(lent), positions, cache.n_tokens + new)
+    logits, grown = _read(model, Stack.of([cache]), tokens[None], rows)
+    return logits[0], KeptCache(grown.layers, grown.positions[0], grown.n_tokens)
+
+
+def read_after_each(model: PreTrainedModel, caches: Sequence[KeptCache], tokens: Tensor, rows: int) -> Tensor:
+    """(B, rows, V) the same ``tokens`` after each of several caches of one size, in one forward."""
+    return _read(model, Stack.of(caches), tokens.expand(len(caches), -1), rows)[0]
 
 
 def generate(
     model: PreTrainedModel, cache: KeptCache, tokens: Tensor, max_new_tokens: int, stop: frozenset[int]
 ) -> tuple[int, ...]:
     """The greedy continuation of ``tokens`` after the document, up to and without the first ``stop`` token."""
+    return generate_each(model, [cache], tokens, max_new_tokens, stop)[0]
+
+
+def generate_each(
+    model: PreTrainedModel, caches: Sequence[KeptCache], tokens: Tensor, max_new_tokens: int, stop: frozenset[int]
+) -> list[tuple[int, ...]]:
+    """What ``generate`` gives after each of several caches of one size; they go on together until all have stopped."""
     if max_new_tokens < 1:
         raise ValueError(f"max_new_tokens: expected at least 1, got {max_new_tokens}")
-    check_room(model, cache.n_tokens, len(tokens) + max_new_tokens - 1)
-    written: list[int] = []
-    while True:
-        logits, cache = read_after(model, cache, tokens, rows=1)
-        token = int(logits[-1].argmax())
-        if token in stop:
-            return tuple(written)
-        written.append(token)
-        if len(written) == max_new_tokens:
-            return tuple(written)
-        tokens = torch.tensor([token])
+    stack = Stack.of(caches)
+    check_room(model, stack.n_tokens, len(tokens) + max_new_tokens - 1)
+    new = tokens.expand(len(caches), -1)
+    written: list[list[int]] = [[] for _ in caches]
+    going = set(range(len(caches)))
+    for _ in range(max_new_tokens):
+        logits, stack = _read(model, stack, new, rows=1)
+        chosen = logits[:, -1].argmax(-1)
+        going -= {row for row in going if int(chosen[row]) in stop}
+        if not going:
+            break
+        for row in going:
+            written[row].append(int(chosen[row]))
+        new = chosen[:, None]
+    return [tuple(row) for row in written]
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Caches of one size, one row each."""
+
+    layers: KeysValues
+    """Per layer (B, H, K, D)."""
+    positions: Tensor
+    """(B, K)"""
+    n_tokens: int
+
+    @classmethod
+    def of(cls, caches: Sequence[KeptCache]) -> "Stack":
+        sizes = {(len(cache.positions), cache.n_tokens) for cache in caches}
+        if len(sizes) != 1:
+            raise ValueError(
+                f"caches: expected at least one, all with as many slots and of documents as long, got "
+                f"{', '.join(f'{k} of {n}' for k, n in sorted(sizes)) or 'none'}; read them one by one"
+            )
+        ((_, n_tokens),) = sizes
+        if len(caches) == 1:  # no copy
+            return cls(caches[0].layers, caches[0].positions[None], n_tokens)
+        keys, values = (
+            [torch.cat(parts) for parts in zip(*per_cache, strict=True)]
+            for per_cache in ([c.layers.keys for c in caches], [c.layers.values for c in caches])
+        )
+        return cls(KeysValues(keys, values), torch.stack([cache.positions for cache in caches]), n_tokens)
+
+
+@torch.inference_mode()
+def _read(model: PreTrainedModel, stack: Stack, tokens: Tensor, rows: int) -> tuple[Tensor, Stack]:
+    """(B, rows, V) logits of the last ``rows`` of (B, new) ``tokens``, and the stack grown by them."""
+    device, (batch, n), new = model.device, stack.positions.shape, tokens.shape[1]
+    check_room(model, stack.n_tokens, new)
+    own = torch.arange(stack.n_tokens, stack.n_tokens + new).expand(batch, -1)
+    positions = torch.cat([stack.positions, own], dim=1)
+    allowed = torch.ones(1, new, n + new, dtype=torch.bool, device=device).tril(n).expand(batch, -1, -1)
+    mask = model_mask(sliding_windows(model), allowed, own.to(device), positions.to(device), model.dtype)
+    lent = lend(stack.layers, list(range(batch)), n, len(stack.layers.keys), keep=True)
+    logits = model(
+        tokens.to(device),
+        attention_mask=mask,
+        position_ids=own.to(device),
+        past_key_values=lent,
+        use_cache=True,
+        logits_to_keep=rows,
+    ).logits
+    return logits.float().cpu(), Stack(kept(lent), positions, stack.n_tokens + new)
 
 
 def check_room(model: PreTrainedModel, used: int, wanted: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from keepset.blocks import Span, check_spans
-from keepset.interventions.masks import ModelMask, expand, model_mask
+from keepset.interventions.executors.cache import lend
+from keepset.interventions.executors.trie import KeysValues
+from keepset.interventions.masks import ModelMask, additive, expand, model_mask
 from keepset.models.attention import Attention, wrapped_attention
 from keepset.models.capabilities import MASKED_ATTENTION, position_limit, sliding_windows
 
@@ -70,28 +72,57 @@ class Layer:
         return shared.float().repeat_interleave(self.query.shape[1] // shared.shape[1], dim=1)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Seen:
-    """The layers of the last forward."""
+    """The layers of one forward."""
+
+    tokens: Tensor
+    layers: list[Layer]
+
+    def starts(self, tokens: Tensor) -> bool:
+        """``tokens`` are these, and maybe more."""
+        held = self.tokens.shape[1]
+        return held <= tokens.shape[1] and torch.equal(self.tokens, tokens[:, :held])
+
+
+@dataclass
+class _Shared:
+    """The last context, and the last text that went on after it."""
 
     model: PreTrainedModel | None = None
-    tokens: Tensor | None = None
-    layers: list[Layer] = field(default_factory=list)
+    context: _Seen | None = None
+    longer: _Seen | None = None
 
-    def holds(self, model: PreTrainedModel, tokens: Tensor) -> bool:
-        return self.model is model and self.tokens is not None and torch.equal(self.tokens, tokens)
+    def layers(self, model: PreTrainedModel, tokens: Tensor) -> list[Layer]:
+        if self.model is not model or self.context is None or not self.context.starts(tokens):
+            self.context = self.longer = None  # the old ones go before new ones come
+            self.model, self.context = model, _Seen(tokens, _listed_layers(model, tokens))
+        if tokens.shape[1] == self.context.tokens.shape[1]:
+            return self.context.layers
+        if self.longer is None or not torch.equal(self.longer.tokens, tokens):
+            self.longer = None
+            masked = clean_mask(model, 1, 1) is not None  # one of (T, T), which belongs to all rows
+            self.longer = _Seen(tokens, _listed_layers(model, tokens, () if masked else self.context.layers))
+        return self.longer.layers
 
 
-_SHARED: ContextVar[_Seen | None] = ContextVar("shared_layers", default=None)
+def _listed_layers(model: PreTrainedModel, tokens: Tensor, context: Sequence[Layer] = ()) -> list[Layer]:
+    layers: list[Layer] = []
+    _forward_layers(model, tokens, layers.append, context)
+    return layers
+
+
+_SHARED: ContextVar[_Shared | None] = ContextVar("shared_layers", default=None)
 
 
 @contextmanager
 def shared_layers() -> Iterator[None]:
-    """Inside, readouts of the same tokens, one after another, cost one forward.
+    """Inside, readouts of the same tokens cost one forward, and those of a continuation only what it adds.
 
-    Queries, keys and values of all layers are held for that: 235 MB for 1,024 tokens of a 1.5B model.
+    Queries, keys and values of all layers are held for that, of the context and of one continuation: 235 MB for
+    1,024 tokens of a 1.5B model.
     """
-    token = _SHARED.set(_Seen())
+    token = _SHARED.set(_Shared())
     try:
         yield
     finally:
@@ -105,16 +136,16 @@ def visit_layers(model: PreTrainedModel, tokens: Tensor, visit: Callable[[Layer]
     if shared is None:
         _forward_layers(model, tokens, visit)
         return
-    if not shared.holds(model, tokens):
-        shared.model, shared.tokens, shared.layers = model, None, []  # the old ones go before new ones come
-        _forward_layers(model, tokens, shared.layers.append)
-        shared.tokens = tokens
-    for layer in shared.layers:
+    for layer in shared.layers(model, tokens):
         visit(layer)
 
 
-def _forward_layers(model: PreTrainedModel, tokens: Tensor, visit: Callable[[Layer], None]) -> None:
+def _forward_layers(
+    model: PreTrainedModel, tokens: Tensor, visit: Callable[[Layer], None], context: Sequence[Layer] = ()
+) -> None:
+    """Only the tokens after the ``context`` go through the model; the layers are those of all ``tokens``."""
     seen = 0
+    held = context[0].query.shape[2] if context else 0
 
     def read(
         inner: Callable[..., Attention],
@@ -126,28 +157,38 @@ def _forward_layers(model: PreTrainedModel, tokens: Tensor, visit: Callable[[Lay
         **kwargs: Any,
     ) -> Attention:
         nonlocal seen
-        seen += 1
         scale = kwargs.get("scaling")
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         layer = Layer(query, key, value, mask, scale, kwargs.get("softcap"))
+        if context:
+            layer = replace(layer, query=torch.cat([context[seen].query, query], dim=2), mask=None)
+        seen += 1
         output, weights = inner(module, query, key, value, mask, **kwargs)
         check_layer(module, layer, output, kwargs)
         visit(layer)
         return output, weights
 
-    mask = clean_mask(model, *tokens.shape)  # asks for the model's own attention, so before it is wrapped
+    n_layers = model.config.get_text_config().num_hidden_layers
+    past, mask = None, clean_mask(model, *tokens.shape)  # asks for the model's own attention, so before it is wrapped
+    if context:
+        keys_values = KeysValues([layer.key for layer in context], [layer.value for layer in context])
+        past = lend(keys_values, list(range(len(tokens))), held, n_layers, keep=False)
+        shape = (1, tokens.shape[1] - held, tokens.shape[1])
+        mask = expand(
+            additive(torch.ones(shape, dtype=torch.bool, device=model.device).tril(held), model.dtype), len(tokens)
+        )
     with wrapped_attention(model, read):
         model(
-            tokens.to(model.device),
+            tokens[:, held:].to(model.device),
             attention_mask=mask,
-            position_ids=torch.arange(tokens.shape[1], device=model.device).expand(len(tokens), -1),
-            use_cache=False,
+            position_ids=torch.arange(held, tokens.shape[1], device=model.device).expand(len(tokens), -1),
+            past_key_values=past,
+            use_cache=past is not None,
             logits_to_keep=1,
         )
-    expected = model.config.get_text_config().num_hidden_layers
-    if seen != expected:
+    if seen != n_layers:
         raise ValueError(
-            f"{type(model).__name__}: expected attention through transformers' attention interface in all {expected} "
+            f"{type(model).__name__}: expected attention through transformers' attention interface in all {n_layers} "
             f"layers, saw it in {seen}; use a model with softmax attention in every layer"
         )
 

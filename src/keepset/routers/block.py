@@ -167,7 +167,6 @@ def load_block_router(folder: Path) -> BlockRouter:
     return load_network(folder, BlockRouter)
 
 
-@torch.no_grad()
 def score_document(
     router: BlockRouter,
     model: PreTrainedModel,
@@ -176,13 +175,23 @@ def score_document(
     question: Tensor | None = None,
 ) -> Tensor:
     """(N,) the score of every block of the document ``tokens``, (T,); ``question`` is (Q,), for query-aware routers."""
+    check_reads(router, model, question)
+    asked = None if question is None else question[None]
+    return score_features(router, block_features(model, tokens[None], blocks, asked, router.layers))
+
+
+def check_reads(router: BlockRouter, model: PreTrainedModel, question: Tensor | None) -> None:
+    """The router was trained for this model, and for a question where there is one."""
     router.reads.check(model)
     if (question is not None) != bool(router.asks):
         raise ValueError(
             f"question: expected {'one' if router.asks else 'none'} (the router was trained for the regime "
             f"{router.regime}), got {'none' if question is None else 'one'}; use a router of the other regime"
         )
-    asked = None if question is None else question[None]
-    features = block_features(model, tokens[None], blocks, asked, router.layers)
+
+
+@torch.no_grad()
+def score_features(router: BlockRouter, features: Tensor) -> Tensor:
+    """(N,) the score of every block of one document, (1, N, 2D); the question comes first where there is one."""
     scores: Tensor = router(features.to(router.center.device))[0].cpu()
     return scores
