@@ -276,7 +276,7 @@ def bench_memory(
     scale: Annotated[str, typer.Option(help="Where the result goes: small or paper.")] = "small",
     results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
 ) -> None:
-    """Peak memory on SmolLM2-135M: every effect of 4,096 tokens in 32 blocks, every readout of 8,192 tokens."""
+    """Peak memory on SmolLM2-135M: every effect of 4,096 tokens in 32 blocks, every readout and policy on 8,192."""
     from keepset.experiments import memory_bench
 
     _run_jobs(memory_bench.jobs(scale), results, scale)

@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -31,7 +30,7 @@ from keepset.blocks import KeepSet
 from keepset.experiments.engine_bench import rotated
 from keepset.experiments.eviction import loaded
 from keepset.experiments.job import Jobs, run_result
-from keepset.experiments.memory_bench import peak_bytes
+from keepset.experiments.memory_bench import forget_peak, peak_bytes
 from keepset.experiments.router_bench import ratios, with_quartiles
 from keepset.pruning.budget import Budget, select
 from keepset.pruning.cache import EvictionMode, generate, kept_positions, prefill_kept, read_after
@@ -47,8 +46,6 @@ QUESTION = 32
 ANSWER = 16
 """Tokens; the same for every side and model."""
 ROUTER = "router"
-STATUS = Path("/proc/self/status")
-CLEAR_REFS = Path("/proc/self/clear_refs")
 
 
 @dataclass(frozen=True)
@@ -306,24 +303,10 @@ def print_memory(model_name: str, length: int, side: str) -> None:
     router = fresh_router(model)
     Dense(model, document.tokens[:QUESTION])  # weights may be read from disk only now
     forget_peak()
-    before = peak_resident()
+    before = peak_bytes()
     if side == DENSE.name:
         scores = torch.zeros(len(document.blocks))
     else:
         scores = score_document(router, model, document.tokens, document.blocks)
     SIDES[side].prefill(model, document, scores).answer(question_of(document), ANSWER)
-    print(json.dumps([peak_resident(), before]))
-
-
-def forget_peak() -> None:
-    """Lets the peak start at what is held now, where the system can: loading a model may have held more."""
-    if CLEAR_REFS.exists():
-        CLEAR_REFS.write_text("5")
-
-
-def peak_resident() -> int:
-    """Of this process alone: what ``getrusage`` says on Linux begins with the peak of the process that started it."""
-    if not STATUS.exists():
-        return peak_bytes()
-    (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) * 1024
+    print(json.dumps([peak_bytes(), before]))

@@ -8,6 +8,7 @@ from keepset.reports import ablation, budget, chains, eviction, families, labels
 from keepset.reports.differences import differences_page
 from keepset.reports.engine import engine_table, peers_table, router_table
 from keepset.reports.eviction_figure import scale_figure
+from keepset.reports.memory import memory_table
 from keepset.reports.optimizers import optimizers_table
 from keepset.reports.prune import prune_table
 from keepset.reports.sanity import sanity_table
@@ -91,6 +92,7 @@ def all_tables(small: Path) -> list[Table]:
         (protocols.per_query_table, load_results(small / "per_query", "per_query")),
         (engine_table, engine),
         (peers_table, peers),
+        (memory_table, *(load_results(small / "bench", f"memory{of}") for of in ("", "-readouts", "-policies"))),
         (router_table, load_results(small / "bench", "router")),
         (prune_table, load_results(small / "bench", "prune")),
     ]
