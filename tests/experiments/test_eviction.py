@@ -7,6 +7,7 @@ import pytest
 from keepset.evaluation.eviction import Reader, Tally, answers_masked
 from keepset.experiments import eviction
 from keepset.experiments.job import run_missing
+from keepset.interventions import Reference
 from keepset.pruning.cache import EvictionMode, KeptCache
 from keepset.tasks.document import Question
 
@@ -70,7 +71,7 @@ def test_dropping_is_the_mask_operator() -> None:
     question = document.questions[0]
     reader = Reader(model, tokenizer, document)
     for keep in (frozenset({0}), frozenset({3, 7}), reader.everything):
-        assert reader.answers(0, keep, "global") == answers_masked(model, question, keep)
+        assert reader.answers(0, keep, "global") == answers_masked(Reference(model), question, keep)
 
 
 @pytest.mark.parametrize("mode", eviction.MODES)

@@ -135,7 +135,7 @@ class Tally:
         return [proportion(f"{name}/{what}", right, n) for what, (right, n) in counts.items() if n]
 
 
-def answers_masked(model: PreTrainedModel, question: Question, keep: KeepSet) -> bool:
-    """The same judgement (teacher-forced) under the paper's mask operator with every token computed: the reference."""
-    (score,) = Probe([question], Reference(model), TeacherForced()).score([(0, keep)])
+def answers_masked(reference: Reference, question: Question, keep: KeepSet) -> bool:
+    """The same judgement (teacher-forced) under the paper's mask operator with every token computed."""
+    (score,) = Probe([question], reference, TeacherForced()).score([(0, keep)])
     return score.correct

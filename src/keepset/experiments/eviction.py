@@ -23,6 +23,7 @@ from keepset.evaluation.statistics import proportion
 from keepset.experiments.engine_bench import tiny_model
 from keepset.experiments.eviction_routers import TASKS, TRAIN_LENGTH, eviction_routers
 from keepset.experiments.job import Jobs, run_result
+from keepset.interventions import Reference
 from keepset.models.loading import load_model
 from keepset.policies import (
     H2O,
@@ -75,7 +76,7 @@ class Setting:
 SETTINGS: dict[str, tuple[Setting, ...]] = {
     "smoke": (Setting("tiny", ((512, 1),), 2, 2, 5, 0.5),),
     "small": (
-        Setting("smollm2-135m-instruct", ((512, 2), (1_024, 2), (2_048, 2), (4_096, 1)), 12, 128, 300, 0.25),
+        Setting("smollm2-135m-instruct", ((512, 3), (1_024, 3), (2_048, 2), (4_096, 1)), 8, 128, 300, 0.1),
         Setting("qwen2.5-coder-1.5b-instruct", ((1_024, 4), (2_048, 3)), 4, 48, 300, 0.1),
     ),
     "paper": (Setting("Qwen/Qwen2.5-7B-Instruct", ((8_192, 1), (16_384, 1), (32_768, 1)), 60, 500, 300, 0.5),),
@@ -171,6 +172,7 @@ class Work:
         routers: dict[Regime, dict[str, Policy]],
     ) -> None:
         self.setting, self.task, self.model, self.tokenizer, self.routers = setting, task, model, tokenizer, routers
+        self.reference = Reference(model)
         self.documents: dict[str, int] = defaultdict(int)
         self.solved: dict[str, int] = defaultdict(int)
         self.tallies: dict[str, Tally] = defaultdict(Tally)
@@ -246,7 +248,7 @@ class Work:
         if self.task in GENERATED:
             return
         keep = self._select(scores, BUDGETS[0])
-        masked = answers_masked(self.model, reader.document.questions[asked], keep)
+        masked = answers_masked(self.reference, reader.document.questions[asked], keep)
         self.equal_to_mask[self.task] += masked == reader.answers(asked, keep, "global")
 
     @staticmethod
