@@ -1,9 +1,11 @@
 """Intervals and paired differences against scipy."""
 
+from math import hypot
+
 import pytest
 from scipy.stats import binomtest, sem, ttest_1samp, ttest_rel
 
-from keepset.evaluation.statistics import paired_difference, proportion
+from keepset.evaluation.statistics import bounds, paired_difference, proportion, share_difference
 
 CAUSAL = [0.91, 0.85, 0.99, 0.70, 0.88]
 IMITATION = [0.80, 0.83, 0.95, 0.60, 0.90]
@@ -45,3 +47,28 @@ def test_teachers_that_agree_exactly() -> None:
 def test_a_pair_needs_two_teachers(first: list[float], second: list[float]) -> None:
     with pytest.raises(ValueError, match=f"at least 2, got {len(first)} and {len(second)}"):
         paired_difference(first, second)
+
+
+def test_shares_of_unrelated_examples_have_the_unpaired_interval() -> None:
+    # 8 of 20 right in the first, 10 in the second, 4 in both: as many as by chance
+    gap = share_difference(proportion("a", 8, 20), proportion("b", 10, 20), proportion("only", 4, 20))
+    (low1, high1), (low2, high2) = (bounds(proportion("x", right, 20)) for right in (8, 10))
+    assert gap.value == pytest.approx(-0.1)
+    assert gap.low == pytest.approx(-0.1 - hypot(0.4 - low1, high2 - 0.5))
+    assert gap.high == pytest.approx(-0.1 + hypot(high1 - 0.4, 0.5 - low2))
+
+
+def test_agreement_narrows_the_interval_and_swapping_mirrors_it() -> None:
+    def gap(first: int, second: int, only: int) -> tuple[float, float]:
+        return bounds(share_difference(*(proportion("x", count, 40) for count in (first, second, only))))
+
+    agreeing, by_chance, opposed = gap(30, 20, 10), gap(30, 20, 15), gap(30, 20, 20)
+    widths = [high - low for low, high in (agreeing, by_chance, opposed)]
+    assert widths == sorted(widths)
+    assert widths[0] < widths[1] < widths[2]
+    assert agreeing[0] > 0 > opposed[0]
+    assert gap(20, 30, 0) == pytest.approx((-agreeing[1], -agreeing[0]))
+    low, high = gap(40, 40, 0)
+    assert low < 0 < high, "two perfect shares of 40 do not show that they are equal"
+    with pytest.raises(ValueError, match="expected shares of the same examples, got 40, 30, 40"):
+        share_difference(proportion("x", 1, 40), proportion("y", 1, 30), proportion("z", 0, 40))

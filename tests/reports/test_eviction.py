@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from keepset.evaluation.statistics import proportion, share_difference
+from keepset.evaluation.statistics import proportion
 from keepset.reports import render_reports
 from keepset.reports.eviction import REFERENCE, eviction_tables
 from keepset.reports.eviction_figure import scale_figure
@@ -149,11 +149,6 @@ def test_kept_evidence_and_what_it_decides() -> None:
     assert dense.rows == (("single needle", "1,024", "32", "1.00 [0.72–1.00]", "10", "0.30", "1.00", "-", "10 of 10"),)
 
 
-def test_the_difference_of_two_shares_has_newcombes_interval() -> None:
-    gap = share_difference(proportion("a", 56, 70), proportion("b", 48, 80))  # Newcombe 1998, example (a) of table II
-    assert (round(gap.value, 4), round(gap.low or 0, 4), round(gap.high or 0, 4)) == (0.2, 0.0524, 0.3339)
-
-
 @pytest.mark.parametrize(
     ("causal", "rival", "verdict"), [(29, 3, HOLDS), (3, 29, FAILS), (20, 19, OPEN), (30, 30, OPEN)]
 )
@@ -161,6 +156,9 @@ def test_orderings_are_told_from_the_interval(causal: int, rival: int, verdict: 
     metrics = [proportion("multikey/dense", 30, 30)]
     metrics += preserved("causal_r0", causal, 30, condition="multikey")
     metrics += preserved("h2o", rival, 30, condition="multikey")
+    for mode in ("global", "post_prefill"):
+        name = f"multikey/pre_query/{mode}/h2o/0.1/causal_ahead"
+        metrics.append(proportion(name, max(0, causal - rival), 30))
     table = named(eviction_tables([part(0, metrics, "multikey")]), "eviction-orderings")
     for row in (0, 1):
         assert cell(table, row, "H2O").endswith(f"(+0.73) {verdict}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import hypot
+from math import sqrt
 from statistics import fmean, stdev
 
 from scipy.stats import norm, t
@@ -57,17 +57,38 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Paired
     return PairedDifference(mean, error, float(2 * t.sf(abs(mean) / error, n - 1)), n)
 
 
-def share_difference(first: Metric, second: Metric) -> Metric:
-    """First share minus second with Newcombe's 95 % interval, from the Wilson intervals of both."""
+def share_difference(first: Metric, second: Metric, only_first: Metric) -> Metric:
+    """First share minus second, of the same examples, with Newcombe's 95 % interval for paired shares.
+
+    ``only_first`` is the share that is right in the first and wrong in the second: the more the two agree, the
+    narrower the interval. Its ends come from the Wilson intervals of both shares and their correlation.
+    """
+    if not first.n == second.n == only_first.n:
+        raise ValueError(
+            f"{first.name}: expected shares of the same examples, got {first.n}, {second.n}, {only_first.n}"
+        )
+    n = first.n
+    right, other, one = (round(metric.value * n) for metric in (first, second, only_first))
+    both = right - one
+    neither = n - one - other
+    spread = sqrt(right * (n - right) * other * (n - other))
+    agreement: float = both * neither - one * (other - both)
+    if agreement > 0:
+        agreement = max(0.0, agreement - n / 2)
+    phi = agreement / spread if spread else 0.0
     (low1, high1), (low2, high2) = bounds(first), bounds(second)
     value = first.value - second.value
     return Metric(
         name=f"{first.name} minus {second.name}",
         value=value,
-        n=first.n,
-        low=value - hypot(first.value - low1, high2 - second.value),
-        high=value + hypot(high1 - first.value, second.value - low2),
+        n=n,
+        low=value - _third_side(first.value - low1, high2 - second.value, phi),
+        high=value + _third_side(high1 - first.value, second.value - low2, phi),
     )
+
+
+def _third_side(a: float, b: float, cosine: float) -> float:
+    return sqrt(max(0.0, a * a + b * b - 2 * cosine * a * b))
 
 
 def bounds(metric: Metric) -> tuple[float, float]:

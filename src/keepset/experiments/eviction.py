@@ -176,6 +176,7 @@ class Work:
         self.documents: dict[str, int] = defaultdict(int)
         self.solved: dict[str, int] = defaultdict(int)
         self.tallies: dict[str, Tally] = defaultdict(Tally)
+        self.causal_ahead: dict[str, int] = defaultdict(int)
         self.feasible: dict[str, int] = defaultdict(int)
         self.equal_to_mask: dict[str, int] = defaultdict(int)
 
@@ -240,8 +241,11 @@ class Work:
             keeps = {(name, b): self._select(ranked, b) for name, ranked in scores.items() for b in budgets}
             reader.read(asked, keeps.values(), mode)
             for (name, budget), keep in keeps.items():
-                tally = self.tallies[f"{condition}/{regime}/{mode}/{name}/{budget:g}"]
-                tally.add(reader.answers(asked, keep, mode), evidence <= keep)
+                cell = f"{condition}/{regime}/{mode}/{name}/{budget:g}"
+                right = reader.answers(asked, keep, mode)
+                self.tallies[cell].add(right, evidence <= keep)
+                causal_right = reader.answers(asked, keeps["causal_r0", budget], mode)
+                self.causal_ahead[cell] += causal_right and not right
 
     def _check_mask(self, reader: Reader, asked: int, scores: Tensor) -> None:
         """Dropping blocks has to be the mask operator: the same judgement on every example."""
@@ -264,4 +268,5 @@ class Work:
         ]
         for name, tally in self.tallies.items():
             metrics += tally.metrics(name)
+            metrics.append(proportion(f"{name}/causal_ahead", self.causal_ahead[name], tally.kept + tally.dropped))
         return metrics

@@ -320,9 +320,9 @@ def orderings_table(pools: list[Pool]) -> Table:
         columns=("Model", "Length", "Mode", "Condition", "n", *(PRE_QUERY[rival] for rival in RIVALS)),
         rows=tuple(rows[1:]),
         notes=(
-            "Square brackets: 95 % interval of a difference of two shares (Newcombe), which does not use that both "
-            "policies had the same questions and is wider for it. Holds: all of the interval is above zero; does not "
-            "hold: all below; cannot be told: it has both. -: not run.",
+            "Square brackets: 95 % interval of a difference of two shares of the same questions (Newcombe, paired). "
+            "Holds: all of the interval is above zero; does not hold: all below; cannot be told: it has both. -: not "
+            "run.",
             *paper_note(pools, "differences of tab:pq8k to tab:pq-staleany"),
         ),
     )
@@ -331,9 +331,10 @@ def orderings_table(pools: list[Pool]) -> Table:
 def ahead(pool: Pool, condition: str, mode: str, rival: str) -> str:
     """Difference, interval, the paper's difference and the verdict."""
     causal, other = (pool.share(condition, "pre_query", mode, policy, MAIN_BUDGET) for policy in ("causal_r0", rival))
-    if causal is None or other is None:
+    only_causal = pool.share(condition, "pre_query", mode, rival, MAIN_BUDGET, "causal_ahead")
+    if causal is None or other is None or only_causal is None:
         return "-"
-    gap = share_difference(causal, other)
+    gap = share_difference(causal, other, only_causal)
     low, high = bounds(gap)
     theirs = [pool.paper(condition, "pre_query", policy, MAIN_BUDGET) for policy in ("causal_r0", rival)]
     paper = f" ({float(theirs[0]) - float(theirs[1]):+.2f})" if theirs[0] and theirs[1] else ""
