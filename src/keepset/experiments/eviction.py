@@ -65,8 +65,9 @@ class Setting:
     """Tokens of a document, and how many parts."""
     documents: int
     """In a part."""
-    training_documents: int
-    """Per task, for the routers."""
+    pre_query_documents: int
+    """Per task, for the routers of that regime; they are the first ones of both where the numbers differ."""
+    query_aware_documents: int
     steps: int
     """Of the routers' training."""
     widest_global: float
@@ -74,12 +75,12 @@ class Setting:
 
 
 SETTINGS: dict[str, tuple[Setting, ...]] = {
-    "smoke": (Setting("tiny", ((512, 1),), 2, 2, 5, 0.5),),
+    "smoke": (Setting("tiny", ((512, 1),), 2, 2, 1, 5, 0.5),),
     "small": (
-        Setting("smollm2-135m-instruct", ((512, 3), (1_024, 3), (2_048, 2), (4_096, 1)), 8, 128, 300, 0.1),
-        Setting("qwen2.5-coder-1.5b-instruct", ((1_024, 4), (2_048, 3)), 4, 48, 300, 0.1),
+        Setting("smollm2-135m-instruct", ((512, 4), (1_024, 4), (2_048, 2), (4_096, 1)), 4, 128, 48, 300, 0.1),
+        Setting("qwen2.5-coder-1.5b-instruct", ((1_024, 4), (2_048, 3)), 4, 48, 48, 300, 0.1),
     ),
-    "paper": (Setting("Qwen/Qwen2.5-7B-Instruct", ((8_192, 1), (16_384, 1), (32_768, 1)), 60, 500, 300, 0.5),),
+    "paper": (Setting("Qwen/Qwen2.5-7B-Instruct", ((8_192, 1), (16_384, 1), (32_768, 1)), 60, 500, 500, 300, 0.5),),
 }
 
 
@@ -117,7 +118,8 @@ def evict(scale: str, setting: Setting, task: str, length: int, part: int) -> Ru
             "budgets": list(BUDGETS),
             "widest_global": setting.widest_global,
             "train_length": TRAIN_LENGTH,
-            "training_documents": setting.training_documents,
+            "pre_query_documents": setting.pre_query_documents,
+            "query_aware_documents": setting.query_aware_documents,
         },
         seeds={"documents": seeds.EVALUATION.seed(1), "router_documents": seeds.ROUTER_DOCUMENTS.seed(0)},
         counts={"documents": setting.documents, "steps": setting.steps},
@@ -136,7 +138,11 @@ def routed(scale: str, setting: Setting) -> dict[Regime, dict[str, Policy]]:
     """The routers of every regime as policies: the first causal and imitation one; pre-query every causal one."""
     model, tokenizer = loaded(setting.model)
     name = setting.model.split("/")[-1]
-    trained = eviction_routers(scale, name, model, tokenizer, setting.training_documents, setting.steps)
+    documents: dict[Regime, int] = {
+        "pre_query": setting.pre_query_documents,
+        "query_aware": setting.query_aware_documents,
+    }
+    trained = eviction_routers(scale, name, model, tokenizer, documents, setting.steps)
     return {
         regime: {
             f"{target}_r{seed}": Routed(router)

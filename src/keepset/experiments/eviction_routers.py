@@ -5,7 +5,7 @@ query-aware those of the question that is. The imitation target is the attention
 documents, features, order and initialization.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -42,7 +42,7 @@ def eviction_routers(
     name: str,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    documents_per_task: int,
+    documents_per_task: Mapping[Regime, int],
     steps: int,
 ) -> dict[Regime, Trained]:
     """The saved routers of every regime; those that are missing are trained and saved now."""
@@ -58,9 +58,9 @@ def eviction_routers(
         for regime, by_target in folders.items()
         if not all(folder.exists() for found in by_target.values() for folder in found)
     ]
-    if missing:
-        documents = training_documents(tokenizer, documents_per_task)
-        for regime, (features, targets) in router_examples(model, documents, missing).items():
+    for n in sorted({documents_per_task[regime] for regime in missing}):
+        together = [regime for regime in missing if documents_per_task[regime] == n]
+        for regime, (features, targets) in router_examples(model, training_documents(tokenizer, n), together).items():
             trained = train_block_routers(
                 ReadModel.of(model), regime, early_layers(model), features, targets, range(ROUTER_SEEDS), steps
             )

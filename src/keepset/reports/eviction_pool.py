@@ -81,7 +81,7 @@ def _pool(model: str, length: int, results: list[RunResult]) -> Pool:
 def run_of(result: RunResult) -> dict[str, int]:
     """What all parts of a model and length share: the routers and the blocks."""
     config = result.config
-    routers = {name: config[name] for name in ("train_length", "training_documents")}
+    routers = {name: config[name] for name in ("train_length", "pre_query_documents", "query_aware_documents")}
     return {"blocks": config["blocks"], **routers, "steps": result.counts["steps"]}
 
 
