@@ -117,13 +117,13 @@ def check_labels(folder: Path) -> Manifest:
 
 
 def read_documents(folder: Path, manifest: Manifest) -> list[LabelledDocument]:
-    """Every document with a question that the model answers and that has evidence; others teach a router nothing."""
+    """Every document with a question that teaches a router something."""
     documents: dict[tuple[Any, ...], LabelledDocument] = {}
     rows = 0
     for shard in manifest.shards:
         for row in _read_rows(folder / shard.file):
             rows += 1
-            if not row["clean_correct"] or not row["evidence"]:
+            if not teaches(row):
                 continue
             spans = tuple(map(Span, row["token_start"], row["token_stop"]))
             end = spans[-1].stop
@@ -142,9 +142,16 @@ def read_documents(folder: Path, manifest: Manifest) -> list[LabelledDocument]:
     if not documents:
         raise ValueError(
             f"{folder}: expected rows that the model answers and that have evidence, got 0 of {rows}; "
-            "label data the model can answer, or give the rows candidates to choose from"
+            "label data the model can answer from some blocks only, or give the rows (more) candidates to choose from"
         )
     return list(documents.values())
+
+
+def teaches(row: dict[str, Any]) -> bool:
+    """The model answers, and from some blocks only: where each block alone is enough, it answers from none of them."""
+    n_blocks = len(row["token_start"])
+    from_any = row["case"] == Case.ALTERNATIVES and len(row["evidence"]) == n_blocks > 1
+    return bool(row["clean_correct"] and row["evidence"] and not from_any)
 
 
 def _read_rows(path: Path) -> list[dict[str, Any]]:

@@ -187,6 +187,20 @@ def test_bad_input_is_one_clear_line(
     assert "expected the model that made these labels" in refused(labels, "--out", out, "--model", tmp_path / "trained")
 
 
+def test_an_answer_that_any_block_gives_depends_on_none(labels: Path, tmp_path: Path) -> None:
+    folder = relabel(labels, tmp_path / "labels")
+    manifest = read_manifest(folder / "manifest.json")
+    assert manifest is not None
+    before = sum(len(document.questions) for document in read_documents(folder, manifest))
+    path = folder / manifest.shards[0].file
+    table = pq.read_table(path)
+    changed = table.to_pylist()
+    changed[0]["evidence"] = list(range(changed[0]["n_blocks"]))
+    changed[1] |= {"evidence": list(range(changed[1]["n_blocks"])), "case": "necessary"}
+    pq.write_table(pa.Table.from_pylist(changed, schema=table.schema), path)
+    assert sum(len(document.questions) for document in read_documents(folder, manifest)) == before - 1
+
+
 def test_labels_that_teach_nothing(labels: Path, tiny: Loaded, tmp_path: Path) -> None:
     folder = relabel(labels, tmp_path / "labels")
     manifest = read_manifest(folder / "manifest.json")

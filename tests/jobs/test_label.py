@@ -177,6 +177,14 @@ def test_datasets_reads_the_folder_and_its_tables(tiny: Loaded, write: Write, tm
         assert loaded["train"][0] == table(tmp_path / "out")[0]
 
 
+def test_datasets_does_not_mix_up_folders_of_one_name(tiny: Loaded, write: Write, tmp_path: Path) -> None:
+    for number, rows in enumerate(([row(1)], [row(2), row(3)])):
+        folder = tmp_path / str(number) / "labels"
+        label(write(*rows), tiny, folder)
+        loaded = datasets.load_dataset(str(folder), cache_dir=str(tmp_path / "cache"))
+        assert len(loaded["train"]) == len(rows)
+
+
 def test_shards_are_cut_by_rows_and_cover_every_line(write: Write) -> None:
     plan = plan_shards(write(b"", b"1", b"2", b"", b"3", b"", b""), 2)
     assert [(s.first_line, s.last_line, s.rows) for s in plan.shards] == [(1, 4, 2), (5, 7, 1)]

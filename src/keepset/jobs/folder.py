@@ -26,6 +26,7 @@ import errno
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO
 
@@ -40,7 +41,7 @@ from keepset.jobs.tables import ShardNote, read_note, write_table
 
 CARD = """---
 configs:
-- config_name: default
+- config_name: labels-{content}
   data_files:
   - split: train
     path: data/*.parquet
@@ -48,6 +49,7 @@ configs:
 Labels written by `keepset label`: which blocks of each context the answer depends on. `manifest.json` says of which
 data, by which model and how.
 """
+"""``datasets`` keeps what it has read by the folder's and the config's name, so another content needs another name."""
 
 
 class LabelFolder:
@@ -133,7 +135,6 @@ class LabelFolder:
         with explained(self.path):
             self._find_finished()
             self._write_manifest()  # before anything else: now the folder is this job's
-            self._write("README.md", CARD)
             for name in ("data", "rejects"):
                 (self.path / name).mkdir(exist_ok=True)
             self._join_rejects()
@@ -168,7 +169,9 @@ class LabelFolder:
     def _write_manifest(self) -> None:
         notes = tuple(self.notes[number] for number in sorted(self.notes))
         manifest = Manifest(job=self.job, rows=self.plan.rows, shards=notes)
-        self._write("manifest.json", manifest.model_dump_json(indent=1) + "\n")
+        text = manifest.model_dump_json(indent=1) + "\n"
+        self._write("manifest.json", text)
+        self._write("README.md", CARD.format(content=sha256(text.encode()).hexdigest()[:12]))
 
     def _write_rejects(self, shard: Shard, rejects: list[Reject]) -> None:
         if rejects:
