@@ -50,6 +50,7 @@ teacher_app = typer.Typer(help="Train and evaluate the teachers of the synthetic
 models_app = typer.Typer(help="Models that need no hub: what there is, and getting it.", no_args_is_help=True)
 bench_app = typer.Typer(help="Benchmarks. Timings depend on the machine: compare within one run.", no_args_is_help=True)
 out_console = Console()
+err_console = Console(stderr=True)
 
 
 @app.command()
@@ -236,7 +237,8 @@ def prune(
     from keepset.explanation import read_context
     from keepset.pruning.commands import prune_text
 
-    pruned = prune_text(read_context(document), model, policy, router, budget, mode, blocks, question, out)
+    with err_console.status("reading the document"):  # shows on a terminal alone
+        pruned = prune_text(read_context(document), model, policy, router, budget, mode, blocks, question, out)
     if text:
         write_text(text, pruned.text + "\n")
     pruned.report().show(out_console)
@@ -253,7 +255,8 @@ def ask(
     """Ask a pruned document; the dropped parts are not read again."""
     from keepset.pruning.commands import load_pruned_context
 
-    answer = load_pruned_context(pruned, model).ask(question, max_new_tokens)
+    with err_console.status("answering"):
+        answer = load_pruned_context(pruned, model).ask(question, max_new_tokens)
     out_console.print(answer, markup=False, highlight=False, soft_wrap=True)
 
 
