@@ -78,7 +78,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
     "smoke": (Setting("tiny", ((512, 1),), 2, 2, 1, 5, 0.5),),
     "small": (
         Setting("smollm2-135m-instruct", ((512, 4), (1_024, 4), (2_048, 2), (4_096, 1)), 4, 128, 48, 300, 0.1),
-        Setting("qwen2.5-coder-1.5b-instruct", ((1_024, 4), (2_048, 3)), 4, 48, 48, 300, 0.1),
+        Setting("qwen2.5-coder-1.5b-instruct", ((1_024, 8), (2_048, 4)), 2, 48, 48, 300, 0.1),
     ),
     "paper": (Setting("Qwen/Qwen2.5-7B-Instruct", ((8_192, 1), (16_384, 1), (32_768, 1)), 60, 500, 500, 300, 0.5),),
 }
