@@ -15,7 +15,7 @@ from keepset.blocks import Example, Span
 from keepset.experiments.job import Jobs, run_result
 from keepset.interventions import Effects, Fast
 from keepset.models.loading import load_model
-from keepset.policies import H2O, Context, KVzip, MomentKV, ReSTKV, SnapKV, build_policy, score_checked
+from keepset.policies import Context, KVzip, MomentKV, build_policy, score_checked
 from keepset.readouts import (
     accumulated_attention,
     answer_attention,
@@ -41,8 +41,8 @@ READOUT_BLOCKS = 128
 ANSWER = 1_000
 
 POLICIES_BENCH = "memory-policies"
-POLICY_TOKENS = {H2O.name: 8_192, SnapKV.name: 8_192, MomentKV.name: 8_192, ReSTKV.name: 8_192, KVzip.name: 6_016}
-"""KVzip reads a chunk of the context again after it, and the model has 8,192 positions."""
+POLICY_TOKENS = {MomentKV.name: 8_192, KVzip.name: 6_016}
+"""H2O, SnapKV and ReST-KV are readouts. KVzip reads a chunk of the context again; the model has 8,192 positions."""
 STATUS = Path("/proc/self/status")
 CLEAR_REFS = Path("/proc/self/clear_refs")
 
@@ -116,7 +116,7 @@ def run_readouts(scale: str) -> RunResult:
 
 
 def run_policies(scale: str) -> RunResult:
-    """Every policy that reads the whole model ranks the blocks of one long context."""
+    """Every policy that reads the whole model, and is not a readout alone, ranks the blocks of one long context."""
     torch.set_num_threads(1)
     model, tokenizer = load_model(MODEL)
     started = time.monotonic()

@@ -66,7 +66,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
     "smoke": (Setting("tiny", 512, 2),),
     "small": (
         *(Setting("smollm2-135m-instruct", length, 5) for length in (1_024, 2_048, 4_096)),
-        *(Setting("qwen2.5-coder-1.5b-instruct", length, 3) for length in (1_024, 2_048)),
+        *(Setting("qwen2.5-coder-1.5b-instruct", length, 2) for length in (1_024, 2_048)),
     ),
 }
 
