@@ -33,8 +33,8 @@ def memory_table(effects: list[RunResult], readouts: list[RunResult], policies: 
         rows=tuple(rows),
         notes=(
             "n = 1, one thread, the model's weights included. Readouts run one after another in one process and a peak "
-            "never falls, so each also bounds those before it; policies start anew; h2o, snapkv "
-            "and restkv are accumulated_attention, window_attention and output_reconstruction. kvzip reads a chunk of the context "
+            "never falls, so each also bounds those before it; policies start anew. h2o, snapkv and restkv are "
+            "accumulated_attention, window_attention and output_reconstruction. kvzip reads a chunk of the context "
             "again after the context, and both have to fit the model's 8,192 positions. Seconds: of the effects wall "
             "clock, of the others CPU.",
         ),
