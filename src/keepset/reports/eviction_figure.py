@@ -29,10 +29,10 @@ def scale_figure(results: list[RunResult]) -> str | None:
     if not common:
         return None
     shown = [
-        (f"{title}\n{pool.model}", pool, condition)
+        (f"{title}, n = {pool.solved(condition)}\n{pool.model}", pool, condition)
         for condition, title in ALL_CONDITIONS.items()
         for pool in pools
-        if pool.length == max(common) and pool.conditions([condition])
+        if pool.length == max(common) and pool.conditions([condition]) and pool.solved(condition)
     ]
     figure = new_figure(width=7.0, height=0.8 + 0.85 * len(shown))
     axes = figure.axes[0]
