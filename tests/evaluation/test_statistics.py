@@ -5,7 +5,7 @@ from math import hypot
 import pytest
 from scipy.stats import binomtest, sem, ttest_1samp, ttest_rel
 
-from keepset.evaluation.statistics import bounds, paired_difference, proportion, share_difference
+from keepset.evaluation.statistics import bounds, paired_difference, proportion, share_difference, sign_test
 
 CAUSAL = [0.91, 0.85, 0.99, 0.70, 0.88]
 IMITATION = [0.80, 0.83, 0.95, 0.60, 0.90]
@@ -72,3 +72,9 @@ def test_agreement_narrows_the_interval_and_swapping_mirrors_it() -> None:
     assert low < 0 < high, "two perfect shares of 40 do not show that they are equal"
     with pytest.raises(ValueError, match="expected shares of the same examples, got 40, 30, 40"):
         share_difference(proportion("x", 1, 40), proportion("y", 1, 30), proportion("z", 0, 40))
+
+
+def test_six_of_six_tell_two_arms_apart_and_five_of_five_do_not() -> None:
+    assert sign_test(6, 0) == pytest.approx(2 / 2**6)
+    assert sign_test(0, 6) == sign_test(6, 0) < 0.05 < sign_test(5, 0)
+    assert sign_test(7, 7) == sign_test(0, 0) == 1.0

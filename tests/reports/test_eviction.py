@@ -166,6 +166,26 @@ def test_orderings_are_told_from_the_interval(causal: int, rival: int, verdict: 
         assert cell(table, row, "KVzip") == "-"
 
 
+def test_too_few_questions_settle_nothing_and_tasks_add_up() -> None:
+    results = []
+    for task, n in (("single", 4), ("multikey", 3)):
+        metrics = [proportion(f"{task}/dense", n, n)]
+        for mode in ("global", "post_prefill"):
+            name = f"{task}/pre_query/{mode}/{{}}/0.1/{{}}"
+            metrics.append(proportion(name.format("causal_r0", "preserved"), n, n))
+            metrics.append(proportion(name.format("h2o", "preserved"), 0, n))
+            metrics.append(proportion(name.format("h2o", "causal_ahead"), n, n))
+        results.append(part(0, metrics, task))
+    table = named(eviction_tables(results), "eviction-orderings")
+    for row, (title, n, verdict) in enumerate(
+        [("single needle", 4, OPEN), ("multikey", 3, OPEN), ("all tasks", 7, HOLDS)]
+    ):
+        assert cell(table, row, "Condition") == title
+        assert cell(table, row, "n") == str(n)
+        assert cell(table, row, "H2O").startswith("+1.00 [+")
+        assert cell(table, row, "H2O").endswith(verdict)
+
+
 def control(length: int) -> RunResult:
     metrics = [proportion(f"{condition}/dense", 8, 10) for condition in ("register_log", "register_log_any")]
     for condition in ("register_log", "register_log_any"):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, stdev
 
-from scipy.stats import norm, t
+from scipy.stats import binomtest, norm, t
 
 from keepset.results import Metric
 
@@ -85,6 +85,12 @@ def share_difference(first: Metric, second: Metric, only_first: Metric) -> Metri
         low=value - _third_side(first.value - low1, high2 - second.value, phi),
         high=value + _third_side(high1 - first.value, second.value - low2, phi),
     )
+
+
+def sign_test(only_first: int, only_second: int) -> float:
+    """Two-sided exact p of no difference, from the examples on which just one of two is right (McNemar, exact)."""
+    differing = only_first + only_second
+    return float(binomtest(only_first, differing).pvalue) if differing else 1.0
 
 
 def _third_side(a: float, b: float, cosine: float) -> float:
