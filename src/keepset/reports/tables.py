@@ -100,7 +100,7 @@ def latex_document(tables: Iterable[Table]) -> str:
             r"\usepackage{graphicx}",
             r"\setlength{\belowcaptionskip}{6pt}",
             r"\begin{document}",
-            *(rf"\input{{{table.name}.tex}}" for table in tables),
+            *(rf"\input{{{table.name}.tex}}\clearpage" for table in tables),  # so many floats without text need pages
             r"\end{document}",
             "",
         ]
