@@ -8,6 +8,7 @@ from keepset.evaluation.statistics import proportion
 from keepset.reports import render_reports
 from keepset.reports.eviction import REFERENCE, eviction_tables
 from keepset.reports.eviction_figure import scale_figure
+from keepset.reports.eviction_orderings import eviction_orderings
 from keepset.reports.eviction_pool import pooled
 from keepset.reports.orderings import FAILS, HOLDS, OPEN
 from keepset.reports.tables import Table
@@ -109,11 +110,12 @@ def test_regimes_have_columns_and_modes_tables_of_their_own() -> None:
 
 
 def test_what_was_not_run_is_a_dash() -> None:
-    tables = eviction_tables([part(0, [proportion("single/dense", 5, 10), *preserved("h2o", 2, 5)])])
+    results = [part(0, [proportion("single/dense", 5, 10), *preserved("h2o", 2, 5)])]
+    tables = eviction_tables(results)
     table = named(tables, f"tab-pq-{MODEL}-1024-global")
     assert [row[1] for row in table.rows] == ["10 %", "25 %", "50 %"]
     assert cell(table, 0, "KVzip") == cell(table, 1, "H2O") == "-"
-    assert cell(named(tables, "eviction-orderings"), 0, "H2O") == "-"
+    assert cell(eviction_orderings(results), 0, "H2O") == "-"
     assert cell(named(tables, f"eviction-dense-{MODEL}"), 0, "fits 10 %") == "-"
     assert not [table for table in tables if table.name == "tab-pq-staleany"], "no control, no table"
 
@@ -160,7 +162,7 @@ def test_orderings_are_told_from_the_interval(causal: int, rival: int, verdict: 
     for mode in ("global", "post_prefill"):
         name = f"multikey/pre_query/{mode}/h2o/0.1/causal_ahead"
         metrics.append(proportion(name, max(0, causal - rival), 30))
-    table = named(eviction_tables([part(0, metrics, "multikey")]), "eviction-orderings")
+    table = eviction_orderings([part(0, metrics, "multikey")])
     for row in (0, 1):
         assert cell(table, row, "H2O").endswith(f"(+0.73) {verdict}")
         assert cell(table, row, "KVzip") == "-"
@@ -176,7 +178,7 @@ def test_too_few_questions_settle_nothing_and_tasks_add_up() -> None:
             metrics.append(proportion(name.format("h2o", "preserved"), 0, n))
             metrics.append(proportion(name.format("h2o", "causal_ahead"), n, n))
         results.append(part(0, metrics, task))
-    table = named(eviction_tables(results), "eviction-orderings")
+    table = eviction_orderings(results)
     for row, (title, n, verdict) in enumerate(
         [("single needle", 4, OPEN), ("multikey", 3, OPEN), ("all tasks", 7, HOLDS)]
     ):

@@ -8,6 +8,7 @@ from keepset.reports import ablation, budget, chains, eviction, families, labels
 from keepset.reports.differences import differences_page
 from keepset.reports.engine import engine_table, peers_table, router_table
 from keepset.reports.eviction_figure import scale_figure
+from keepset.reports.eviction_orderings import eviction_orderings
 from keepset.reports.memory import memory_table
 from keepset.reports.optimizers import optimizers_table
 from keepset.reports.prune import prune_table
@@ -97,7 +98,9 @@ def all_tables(small: Path) -> list[Table]:
         (prune_table, load_results(small / "bench", "prune")),
     ]
     tables = [make(*found) for make, *found in makers if all(found)]
-    tables += eviction.eviction_tables(load_results(small / "eviction", "eviction"))
+    evicted = load_results(small / "eviction", "eviction")
+    if evicted:
+        tables += [*eviction.eviction_tables(evicted), eviction_orderings(evicted)]
     lines = ordering_lines(small)
     return [*tables, orderings.orderings_table(lines)] if lines else tables
 

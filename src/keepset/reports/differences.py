@@ -233,7 +233,7 @@ DIFFERENCES = (
         ("eviction",),
         "0.84, 0.11",
         evicted(1_024, "multikey", "causal_r0", "h2o"),
-        "a tenth of 1,024 tokens is three blocks of 32, and four needles stand in five to eight of them: without the "
+        "a tenth of 1,024 tokens is three blocks of 32, and four needles, some in two, need more: without the "
         "question nobody has room (column 'fits 10 %' of eviction-dense)",
     ),
     Difference(
