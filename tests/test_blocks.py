@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from keepset.blocks import Example, Family, Span, check_keep_set
-from keepset.tasks import Vocabulary, sample_condition
+from keepset.paper.testbed.tasks import Vocabulary, sample_condition
 
 TOKENS = torch.arange(10)
 BLOCKS = (Span(0, 3), Span(4, 7))

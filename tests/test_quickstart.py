@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from keepset.evaluation.eviction import Reader
-from keepset.experiments.engine_bench import tiny_model
+from keepset.paper.bench.engine import tiny_model
+from keepset.paper.eviction.reader import Reader
 from keepset.policies.routed import Routed
 from keepset.pruning import Pruner
 from keepset.pruning.cache import KeptCache
 from keepset.quickstart import Plan, run_on, run_quickstart
-from keepset.tasks.document import Question
+from keepset.text.document import Question
 
 PLAN = Plan(labelled=1, training_documents=4, steps=5, held_out=2, held_out_tokens=512)
 

@@ -4,22 +4,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from keepset.explanation import explain
+    from keepset.explain.explanation import explain
     from keepset.jobs.runner import label
+    from keepset.jobs.training import train
     from keepset.models.loading import load_model
     from keepset.pruning.context import PrunedContext
     from keepset.pruning.pruner import Pruner
-    from keepset.training import train
 
 __all__ = ["PrunedContext", "Pruner", "explain", "label", "load_model", "train"]
 
 _HOMES = {
     "PrunedContext": "keepset.pruning.context",
     "Pruner": "keepset.pruning.pruner",
-    "explain": "keepset.explanation",
+    "explain": "keepset.explain.explanation",
     "label": "keepset.jobs.runner",
     "load_model": "keepset.models.loading",
-    "train": "keepset.training",
+    "train": "keepset.jobs.training",
 }
 
 

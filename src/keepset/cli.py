@@ -13,8 +13,6 @@ from typer.core import TyperGroup
 from keepset.files import write_json, write_text
 
 if TYPE_CHECKING:
-    from keepset.experiments.catalogue import Experiment
-    from keepset.experiments.job import Jobs
 
 COMMANDS = (
     "quickstart",
@@ -116,8 +114,8 @@ def teacher_train(
     """Train a dense teacher; run the same command again to go on after a crash."""
     import torch
 
-    from keepset.models.presets import find_preset, with_optimizer
-    from keepset.models.training import train_teacher
+    from keepset.paper.testbed.teachers.presets import find_preset, with_optimizer
+    from keepset.paper.testbed.teachers.training import train_teacher
 
     if threads:
         torch.set_num_threads(threads)
@@ -136,9 +134,9 @@ def teacher_evaluate(
     out: Annotated[Path | None, typer.Option(help="Write the result as JSON here.")] = None,
 ) -> None:
     """Accuracy per task and condition, with n and a 95 % interval."""
-    from keepset.experiments.teachers import evaluate_teacher
-    from keepset.reports.terminal import metrics_table
-    from keepset.results import save_result
+    from keepset.paper.result import save_result
+    from keepset.paper.teachers import evaluate_teacher
+    from keepset.paper.terminal import metrics_table
 
     result = evaluate_teacher(folder, examples, condition)
     out_console.print(metrics_table(f"{result.config['mixture']}, seed {result.config['seed']}", result.metrics))
@@ -160,7 +158,7 @@ def explain(
     yes: Annotated[bool, typer.Option("--yes", help="Go on even when it takes long.")] = False,
 ) -> None:
     """Which sentences of a text an answer depends on: hide each, and watch the answer."""
-    from keepset.explanation import explain_file
+    from keepset.explain.explanation import explain_file
 
     report = explain_file(context, model, question, answer, blocks, mode, yes)
     report.show(out_console)
@@ -208,8 +206,8 @@ def train(
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
 ) -> None:
     """Train a router on labels: it scores the blocks of new documents for 'keepset prune'."""
-    from keepset.routers.router import check_replaceable
-    from keepset.training import train as train_router
+    from keepset.jobs.training import train as train_router
+    from keepset.routers.network import check_replaceable
 
     check_replaceable(out)
     router = train_router(labels, model, regime, target, steps, seed, device)
@@ -234,7 +232,7 @@ def prune(
     text: Annotated[Path | None, typer.Option(dir_okay=False, help="Also write what was kept as text.")] = None,
 ) -> None:
     """Keep what a document's later questions will need, and really drop the rest; no question needed yet."""
-    from keepset.explanation import read_context
+    from keepset.explain.explanation import read_context
     from keepset.pruning.commands import prune_text
 
     with err_console.status("reading the document"):  # shows on a terminal alone
@@ -267,7 +265,7 @@ def bench_engine(
     only: Annotated[str | None, typer.Option(help="Only the settings whose name holds this.")] = None,
 ) -> None:
     """Labelling by every mode of the engine, and by Captum and ContextCite: seconds, tokens, agreement."""
-    from keepset.experiments import engine_bench
+    from keepset.paper.bench import engine as engine_bench
 
     _run_jobs(
         {name: job for name, job in engine_bench.jobs(scale).items() if only is None or only in name}, results, scale
@@ -280,7 +278,7 @@ def bench_memory(
     results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
 ) -> None:
     """Peak memory on SmolLM2-135M: every effect of 4,096 tokens in 32 blocks, every readout and policy on 8,192."""
-    from keepset.experiments import memory_bench
+    from keepset.paper.bench import memory as memory_bench
 
     _run_jobs(memory_bench.jobs(scale), results, scale)
 
@@ -291,7 +289,7 @@ def bench_router(
     results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
 ) -> None:
     """A forward of both routers beside the teacher's, from N to 4N blocks."""
-    from keepset.experiments import router_bench
+    from keepset.paper.bench import router as router_bench
 
     _run_jobs(router_bench.jobs(scale), results, scale)
 
@@ -303,7 +301,7 @@ def bench_prune(
     only: Annotated[str | None, typer.Option(help="Only the models and lengths whose name holds this.")] = None,
 ) -> None:
     """Documents pruned in both modes against read whole: prefill, questions, bytes, peak memory, the router's share."""
-    from keepset.experiments import prune_bench
+    from keepset.paper.bench import prune as prune_bench
 
     _run_jobs(
         {name: job for name, job in prune_bench.jobs(scale).items() if only is None or only in name}, results, scale
@@ -312,7 +310,7 @@ def bench_prune(
 
 def _run_jobs(jobs: "Jobs", results: Path, scale: str) -> None:
     """Runs what is missing and says how long each took."""
-    from keepset.experiments.job import finished, run_missing
+    from keepset.paper.experiment import finished, run_missing
 
     done = finished(jobs, results, scale)
     minutes = sum(result.seconds for result in done.values()) / 60
@@ -334,8 +332,8 @@ def reproduce(
     ] = False,
 ) -> None:
     """Run the experiments whose results are missing, all by default; finished ones stay."""
-    from keepset.experiments.catalogue import find_experiments
-    from keepset.models.presets import find_preset
+    from keepset.paper.catalogue import find_experiments
+    from keepset.paper.testbed.teachers.presets import find_preset
 
     find_preset(scale)
     experiments = find_experiments(names or [])
@@ -349,7 +347,7 @@ def reproduce(
 
 def _experiment_states(experiments: "dict[str, Experiment]", results: Path, scale: str) -> Table:
     """What is there and what is missing, with the time that was needed."""
-    from keepset.experiments.job import finished
+    from keepset.paper.experiment import finished
 
     table = Table("experiment", "of the paper", "results", "minutes")
     for name, experiment in experiments.items():
@@ -367,7 +365,7 @@ def report(
     out: Annotated[Path, typer.Option(help="Folder for tables and figures.")] = Path("docs/results"),
 ) -> None:
     """Render every table from the tracked results, as markdown and LaTeX."""
-    from keepset.reports import write_reports
+    from keepset.paper.report import write_reports
 
     for path in write_reports(results, out):
         out_console.print(str(path))

@@ -13,29 +13,22 @@ from rich.table import Table
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset import seeds
-from keepset.evaluation.eviction import Reader, Tally
-from keepset.experiments.eviction_routers import router_examples
 from keepset.files import write_text
 from keepset.interventions import Effects, Fast, TeacherForced
 from keepset.labels import evidence_sets
 from keepset.models.loading import load_model
+from keepset.paper.eviction.reader import Reader, Tally
+from keepset.paper.eviction.routers import router_examples
 from keepset.policies import H2O, Context, KVzip, Oracle, Policy, Random, Recency, SnapKV, score_checked
 from keepset.policies.routed import Routed
 from keepset.pruning.budget import Budget, select
+from keepset.quickstart_page import BlockRow, KeptRow, LabelledDocument, Quickstart, quickstart_figure, quickstart_page
 from keepset.readouts import answer_attention, pool_attention, shared_layers
-from keepset.reports.quickstart import (
-    BlockRow,
-    KeptRow,
-    LabelledDocument,
-    Quickstart,
-    quickstart_figure,
-    quickstart_page,
-)
 from keepset.routers.block import ReadModel
-from keepset.routers.block_features import early_layers
 from keepset.routers.block_training import train_block_routers
-from keepset.tasks.document import Document
-from keepset.tasks.long_context import sample_documents
+from keepset.routers.features import early_layers
+from keepset.text.document import Document
+from keepset.text.long_context import sample_documents
 
 
 @dataclass(frozen=True)

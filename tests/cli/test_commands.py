@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from keepset.cli import main
-from keepset.models.config import Stage
-from keepset.models.presets import smoke
-from keepset.models.training import train_teacher
+from keepset.paper.testbed.teachers.config import Stage
+from keepset.paper.testbed.teachers.presets import smoke
+from keepset.paper.testbed.teachers.training import train_teacher
 
 
 @dataclass
@@ -122,8 +122,8 @@ def test_models_list_names_what_can_be_fetched(keepset: Keepset) -> None:
 
 
 def test_reproduce_runs_what_is_missing_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from keepset.experiments import sanity, teachers
-    from keepset.experiments.job import run_missing
+    from keepset.paper import sanity, teachers
+    from keepset.paper.experiment import run_missing
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(teachers, "SEEDS", {"single-hop": 1})
@@ -140,7 +140,7 @@ def test_reproduce_runs_what_is_missing_once(tmp_path: Path, monkeypatch: pytest
 
 
 def test_results_of_the_paper_name_their_experiments() -> None:
-    from keepset.experiments.catalogue import EXPERIMENTS, find_experiments
+    from keepset.paper.catalogue import EXPERIMENTS, find_experiments
 
     assert list(find_experiments(["tab:chain"])) == ["oracles", "chains"]
     assert list(find_experiments(["chains", "teachers"])) == ["teachers", "chains"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keepset.cli import main
-from keepset.experiments.engine_bench import tiny_model
+from keepset.paper.bench.engine import tiny_model
 from keepset.routers.block import BlockRouter, ReadModel
 
 Run = tuple[int, str, str]

@@ -13,12 +13,12 @@ import torch
 import keepset
 from keepset.blocks import Span
 from keepset.cli import main
-from keepset.experiments.engine_bench import tiny_model
 from keepset.jobs.manifest import read_manifest
 from keepset.jobs.runner import Loaded
+from keepset.jobs.training import _examples, _target, check_labels, read_documents
+from keepset.paper.bench.engine import tiny_model
 from keepset.routers.block import load_block_router, score_document
-from keepset.tasks.jsonl import Line, parse_row, row_example
-from keepset.training import _examples, _target, check_labels, read_documents
+from keepset.text.jsonl import Line, parse_row, row_example
 
 NAMES = ("NARO", "BELU", "KIPA", "TOFE", "SUGI", "HAMO")
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from keepset.models.config import TeacherConfig
-from keepset.models.teacher import load_teacher
-from keepset.reports import render_reports
-from keepset.results import load_result
+from keepset.paper.report import render_reports
+from keepset.paper.result import load_result
+from keepset.paper.testbed.teachers.config import TeacherConfig
+from keepset.paper.testbed.teachers.teacher import load_teacher
 
 ROOT = Path(__file__).parents[2]
 RESULTS = sorted((ROOT / "results").rglob("*.json"))

@@ -27,7 +27,7 @@ from keepset.interventions import (
     TeacherForced,
     filler,
 )
-from keepset.tasks import Vocabulary, sample_condition
+from keepset.paper.testbed.tasks import Vocabulary, sample_condition
 
 SHAPE = {
     "vocab_size": 40,

@@ -6,7 +6,7 @@ from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, Llama
 
 from keepset.blocks import Example, Span
 from keepset.interventions import Ask, Fast, answer_logits, dense_prefill, per_layer_masks
-from keepset.interventions.masks import block_numbers, may_read
+from keepset.models.masks import block_numbers, may_read
 
 SHAPE = {
     "vocab_size": 30,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from keepset.experiments.engine_bench import tiny_model
 from keepset.jobs.runner import Loaded
+from keepset.paper.bench.engine import tiny_model
 
 Write = Callable[..., Path]
 

@@ -19,7 +19,7 @@ from keepset.jobs.runner import Loaded
 from keepset.jobs.tables import SCHEMA
 from keepset.labels import find_evidence
 from keepset.readouts import answer_attention, pool_attention
-from keepset.tasks.jsonl import parse_row, read_lines, row_example
+from keepset.text.jsonl import parse_row, read_lines, row_example
 from tests.jobs.conftest import Write, row
 
 

@@ -29,7 +29,7 @@ SHARD_ROWS = 20
 LABEL = """
 import sys, torch
 torch.set_num_threads(1)
-from keepset.experiments.engine_bench import tiny_model
+from keepset.paper.bench.engine import tiny_model
 from keepset.jobs import label
 label(sys.argv[1], tiny_model(), sys.argv[2], shard_rows=int(sys.argv[3]))
 """
@@ -174,7 +174,7 @@ def test_a_shard_that_was_deleted_is_made_again(tiny: Loaded, data: Path, tmp_pa
 def test_another_job_is_refused_with_what_differs(
     tiny: Loaded, data: Path, write: Write, tmp_path: Path, quick: list[int]
 ) -> None:
-    from keepset.experiments.engine_bench import tiny_model
+    from keepset.paper.bench.engine import tiny_model
 
     out = tmp_path / "out"
     label(data, tiny, out)

@@ -268,7 +268,7 @@ def test_branches_do_not_read_each_other(llama: PreTrainedModel) -> None:
 
 
 def test_the_fill_is_the_papers_and_enough(llama: PreTrainedModel) -> None:
-    from keepset.interventions.masks import FILL, additive
+    from keepset.models.masks import FILL, additive
 
     assert FILL == -1e4
     mask = additive(torch.tensor([[[True, False]]]), torch.float32)

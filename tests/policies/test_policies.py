@@ -8,7 +8,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.blocks import Span
-from keepset.experiments.engine_bench import tiny_model
+from keepset.paper.bench.engine import tiny_model
 from keepset.policies import (
     H2O,
     POLICIES,

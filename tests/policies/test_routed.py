@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from keepset.blocks import Span
-from keepset.experiments.engine_bench import tiny_model
+from keepset.paper.bench.engine import tiny_model
 from keepset.policies import Context, Recency, Routed, score_checked
 from keepset.pruning import Pruner
 from keepset.routers.block import BlockRouter, ReadModel, score_document

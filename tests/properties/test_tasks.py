@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keepset.blocks import ExampleBatch, Span
-from keepset.tasks import CONDITIONS, Task, Vocabulary, find_condition, sample_condition
-from keepset.tasks.aggregation import Aggregation
-from keepset.tasks.conditions import WARM_UPS
-from keepset.tasks.duplicate import Duplicate
-from keepset.tasks.latest_write import LatestWrite
-from keepset.tasks.mixture import sample_mixture, shares
-from keepset.tasks.multihop import Multihop
-from keepset.tasks.oracle import Record, oracle_answer, oracle_family, read_query, read_records
-from keepset.tasks.sheet import encode
-from keepset.tasks.unique import Unique
-from keepset.tasks.vocabulary import WRITE
+from keepset.paper.testbed.tasks import CONDITIONS, Task, Vocabulary, find_condition, sample_condition
+from keepset.paper.testbed.tasks.aggregation import Aggregation
+from keepset.paper.testbed.tasks.conditions import WARM_UPS
+from keepset.paper.testbed.tasks.duplicate import Duplicate
+from keepset.paper.testbed.tasks.latest_write import LatestWrite
+from keepset.paper.testbed.tasks.mixture import sample_mixture, shares
+from keepset.paper.testbed.tasks.multihop import Multihop
+from keepset.paper.testbed.tasks.oracle import Record, oracle_answer, oracle_family, read_query, read_records
+from keepset.paper.testbed.tasks.sheet import encode
+from keepset.paper.testbed.tasks.unique import Unique
+from keepset.paper.testbed.tasks.vocabulary import WRITE
 
 SEEDS = st.integers(0, 2**63 - 1)
 VOCABULARY = Vocabulary(families=8, members=8, values=16)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from keepset.experiments.engine_bench import tiny_model
+from keepset.paper.bench.engine import tiny_model
 
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 

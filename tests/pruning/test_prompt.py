@@ -6,7 +6,7 @@ import pytest
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.pruning.prompt import lay_out, question_tokens
-from keepset.tasks.text import text_example
+from keepset.text.example import text_example
 
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 QUESTION = "What is the code for NARO3?"

@@ -16,7 +16,7 @@ from keepset.policies import BOTH, H2O, Context, KVzip, Oracle, Recency, SnapKV
 from keepset.pruning import Budget, PrunedContext, Pruner
 from keepset.pruning.cache import EvictionMode
 from keepset.pruning.report import GAP, check_eviction
-from keepset.tasks.text import text_example
+from keepset.text.example import text_example
 
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 QUESTION = "What is the code for NARO3?"

@@ -10,7 +10,7 @@ from transformers.models.auto import AutoModelForCausalLM
 
 from keepset.blocks import Span
 from keepset.routers.block import BlockRouter, ReadModel, load_block_router, score_document
-from keepset.routers.block_features import block_features, decoder_layers, early_layers
+from keepset.routers.features import block_features, decoder_layers, early_layers
 from keepset.routers.block_training import padded, train_block_routers
 from keepset.routers.targets import as_distribution
 

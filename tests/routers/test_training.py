@@ -7,22 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from keepset.evaluation.routed import top_blocks
-from keepset.routers import (
-    KL,
-    ROUTERS,
-    Coverage,
-    SparseKL,
-    Stream,
-    build_router,
-    example_batch,
-    router_input,
-    score_blocks,
-    table_stream,
-    train_routers,
-)
+from keepset.paper.routed import top_blocks
+from keepset.routers import KL, Coverage, SparseKL, Stream, table_stream, train_routers
+from keepset.paper.testbed.routers import ROUTERS, build_router, example_batch, router_input, score_blocks
 from keepset.routers.targets import as_distribution, uniform_over_union
-from keepset.tasks import Vocabulary, sample_condition
+from keepset.paper.testbed.tasks import Vocabulary, sample_condition
 
 VOCABULARY = Vocabulary(families=4, members=4, values=4)
 WIDTH = 4

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from keepset.blocks import Example, KeepSet, check_keep_set
-from keepset.interventions.masks import block_numbers
+from keepset.models.masks import block_numbers
 
 Symbol = tuple[int, int]
 """A block and its version: 0 is the block itself, ``a`` its a-th replacement, counted from 1."""

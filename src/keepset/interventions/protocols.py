@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from keepset.blocks import Span
-from keepset.interventions.masks import ModelMask, block_numbers, may_read, model_mask
 from keepset.models.attention import Attention, wrapped_attention
 from keepset.models.capabilities import sliding_windows
+from keepset.models.masks import ModelMask, block_numbers, may_read, model_mask
 
 
 def dense_prefill(keep: Tensor, n_tokens: int) -> Tensor:

@@ -16,8 +16,8 @@ from keepset.interventions import Ask, Effects, Fast, ForcedChoice, Mode, Readin
 from keepset.jobs.plan import Plan, Shard
 from keepset.labels import find_evidence
 from keepset.readouts import answer_attention, pool_attention
-from keepset.tasks.jsonl import Line, Row, parse_json, parse_row, read_lines, row_example
-from keepset.tasks.text import TextExample
+from keepset.text.example import TextExample
+from keepset.text.jsonl import Line, Row, parse_json, parse_row, read_lines, row_example
 
 GROUP = 8
 """Rows labelled together, counted from the beginning of their shard: a row has the same neighbours, and with them the

@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from keepset.tasks.jsonl import read_lines
+from keepset.text.jsonl import read_lines
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from keepset.jobs.manifest import Job
 from keepset.jobs.plan import Plan, Shard, plan_shards
 from keepset.models.fingerprint import fingerprint, weights_fingerprint
 from keepset.models.loading import load_model
-from keepset.results import package_versions
-from keepset.tasks.text import split_blocks
+from keepset.text.example import split_blocks
+from keepset.versions import package_versions
 
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 

@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerBase
 from keepset.blocks import Span
 from keepset.policies.policy import PRE_QUERY, Context
 from keepset.readouts.layers import Layer, check_inputs, visit_layers
-from keepset.tasks.text import chat_prompt
+from keepset.text.example import chat_prompt
 
 CHUNK_TOKENS = 2_048
 """Context repeated at a time, as in KVzip: small models lose their place in longer ones."""

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 from keepset.blocks import Span
 from keepset.readouts.layers import check_blocks
 from keepset.routers.block import Regime
-from keepset.routers.block_features import block_features
+from keepset.routers.features import block_features
 
 PRE_QUERY: frozenset[Regime] = frozenset({"pre_query"})
 QUERY_AWARE: frozenset[Regime] = frozenset({"query_aware"})

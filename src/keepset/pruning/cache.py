@@ -15,10 +15,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from keepset.blocks import KeepSet, Span
-from keepset.interventions.executors.cache import kept, lend
-from keepset.interventions.executors.trie import KeysValues
-from keepset.interventions.masks import ModelMask, model_mask
+from keepset.models.cache import KeysValues, kept, lend
 from keepset.models.capabilities import position_limit, sliding_windows
+from keepset.models.masks import ModelMask, model_mask
 
 EvictionMode = Literal["global", "post_prefill"]
 MAX_TOKENS = 16_384

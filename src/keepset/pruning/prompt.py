@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from keepset.blocks import Span
-from keepset.tasks.text import chat_prompt, check_tokenizer, split_blocks, tokenise
+from keepset.text.example import chat_prompt, check_tokenizer, split_blocks, tokenise
 
 SEPARATOR = "\n\n"
 PLACEHOLDER = "?"

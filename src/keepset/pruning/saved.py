@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.files import replacing_folder, sha256, write_json
-from keepset.interventions.executors.trie import KeysValues
+from keepset.models.cache import KeysValues
 from keepset.models.fingerprint import fingerprint
 from keepset.pruning.cache import KeptCache
 from keepset.pruning.report import Record

@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from keepset.blocks import Span, check_spans
-from keepset.interventions.executors.cache import lend
-from keepset.interventions.executors.trie import KeysValues
-from keepset.interventions.masks import ModelMask, additive, expand, model_mask
 from keepset.models.attention import Attention, wrapped_attention
+from keepset.models.cache import KeysValues, lend
 from keepset.models.capabilities import MASKED_ATTENTION, position_limit, sliding_windows
+from keepset.models.masks import ModelMask, additive, expand, model_mask
 
 CHUNK = 2**24
 """How many attention probabilities of a layer are held at once, over batch, heads, rows and keys."""

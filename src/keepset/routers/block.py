@@ -15,9 +15,10 @@ from transformers import PreTrainedModel
 
 from keepset.blocks import Span
 from keepset.models.fingerprint import weights_fingerprint
-from keepset.routers.block_features import block_features
-from keepset.routers.chain import LAYERS, Layer
-from keepset.routers.router import WIDTH, SavedNetwork, check_weights, load_network, read_config
+from keepset.routers.features import block_features
+from keepset.routers.layer import LAYERS, Layer
+from keepset.routers.layer import WIDTH
+from keepset.routers.network import SavedNetwork, check_weights, load_network, read_config
 
 Regime = Literal["pre_query", "query_aware"]
 Target = Literal["causal", "imitation"]

@@ -14,12 +14,12 @@ from transformers import PreTrainedModel
 
 from keepset.blocks import Example
 from keepset.interventions.executors.base import MAX_TOKENS, Executor, is_out_of_memory
-from keepset.interventions.executors.cache import kept, lend
 from keepset.interventions.executors.layout import Job, Layout, lay_out, read_logits, sequence_tokens
 from keepset.interventions.executors.packing import patterns_of, reach_of, slots_of, visible_positions, who_reads_whom
-from keepset.interventions.executors.trie import KeysValues, Path, pieces, plan
-from keepset.interventions.masks import expand, model_mask
+from keepset.interventions.executors.trie import Path, pieces, plan
 from keepset.interventions.operators import Operator
+from keepset.models.cache import KeysValues, kept, lend
+from keepset.models.masks import expand, model_mask
 
 FULL_FORWARD = {"cpu": 512}
 """Device -> how many tokens a forward needs before its cost is that of its tokens. Up to there shorter paths

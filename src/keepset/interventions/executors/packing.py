@@ -14,7 +14,7 @@ from torch import Tensor
 
 from keepset.blocks import Example
 from keepset.interventions.executors.trie import Path
-from keepset.interventions.masks import block_numbers
+from keepset.models.masks import block_numbers
 
 
 def visible_positions(example: Example, visible: Sequence[int]) -> Tensor:

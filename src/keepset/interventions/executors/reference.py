@@ -6,7 +6,7 @@ import torch
 
 from keepset.interventions.executors.base import Executor, is_out_of_memory
 from keepset.interventions.executors.layout import Job, Layout, lay_out, read_logits, sequence_tokens
-from keepset.interventions.masks import block_numbers, keep_table, may_read, model_mask
+from keepset.models.masks import block_numbers, keep_table, may_read, model_mask
 
 
 class Reference(Executor):

@@ -18,19 +18,12 @@ from torch import Tensor
 from keepset.blocks import Example
 from keepset.interventions.executors.layout import Job, Layout
 from keepset.interventions.operators import Symbol
+from keepset.models.cache import KeysValues
 
 GAP = -1
 """The version of the piece (block, GAP): the always-visible tokens right before a block."""
 END: Symbol = (1 << 60, 0)
 """Stands after the last piece of a string."""
-
-
-@dataclass(eq=False)
-class KeysValues:
-    """What one forward left behind: per layer (B, H, S, D)."""
-
-    keys: list[Tensor]
-    values: list[Tensor]
 
 
 @dataclass(eq=False)

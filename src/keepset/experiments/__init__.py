@@ -1,1 +1,0 @@
-"""Stage 9: one thin file per result of the paper."""

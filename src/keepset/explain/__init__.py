@@ -1,0 +1,1 @@
+"""Stage 8: what one answer depends on: plan, effects, families, words, page."""

@@ -1,0 +1,186 @@
+"""Captum and ContextCite on the same records, each asked which record the answer came from.
+
+Both are optional (``pip install 'keepset[peers]'``) and imported when first used. Each function returns another
+function: example in, one score per record out. Both explain the same answer tokens that keepset scores.
+"""
+
+import copy
+import io
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
+from functools import cache
+from importlib import import_module
+from importlib.metadata import version
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from keepset.paper.testbed.tasks.records import RecordExample
+
+ScoreRecords = Callable[[RecordExample], list[float]]
+
+RECORD = re.compile(r"The code for [A-Z]+ is(?: now)? \d+\. ")
+ABLATIONS = 64
+"""ContextCite's default."""
+BATCH_SIZES = (1, 4, 16)
+"""Tried before the comparison; the fastest is used."""
+BATCH_TOKENS = 4_096
+"""Larger batches are not tried: ContextCite keeps the logits of every token, 0.2 MB each at 50,000 words."""
+
+
+def captum_ablation(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> ScoreRecords:
+    """FeatureAblation through LLMAttribution, one feature per record: the log-probability lost without its text.
+
+    It takes one variant per forward; there is no batch size to choose.
+    """
+    captum = load_captum()
+    attribution = captum.LLMAttribution(captum.FeatureAblation(model), tokenizer)
+
+    def score(example: RecordExample) -> list[float]:
+        sentences, before, after = split(example)
+        if tokenizer.encode(example.text) != example.tokens.tolist():
+            raise ValueError("tokenizer: expected the text of an example to be its tokens; Captum adds others")
+        # A function as template: a format string would read braces in the text as fields.
+        features = captum.TextTemplateInput(lambda *records: before + "".join(records) + after, values=sentences)
+        # forward_in_tokens=True, the default, is silently wrong for answers of several tokens on transformers 5.
+        found = attribution.attribute(features, target=torch.tensor(example.answer), forward_in_tokens=False)
+        return [float(value) for value in found.seq_attr]
+
+    return score
+
+
+def context_cite(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, batch_size: int, ablations: int = ABLATIONS
+) -> ScoreRecords:
+    """A sparse linear model of the answer's log-odds, fitted to random halves of the records."""
+    peer = load_context_cite()
+    padded = copy.deepcopy(tokenizer)  # it sets the padding of the tokenizer it is given
+    padded.padding_side = "left"
+
+    class Records(peer.BaseContextPartitioner):  # type: ignore[name-defined]
+        """Sources are the records themselves; ContextCite's own splitter wants downloaded data."""
+
+        def __init__(self, records: list[str]) -> None:
+            super().__init__("".join(records))
+            self.records = records
+
+        @property
+        def num_sources(self) -> int:
+            return len(self.records)
+
+        def split_context(self) -> None:
+            pass
+
+        def get_source(self, index: int) -> str:
+            return self.records[index]
+
+        def get_context(self, mask: Any = None) -> str:
+            return "".join(text for i, text in enumerate(self.records) if mask is None or mask[i])
+
+    def score(example: RecordExample) -> list[float]:
+        sentences, _, after = split(example)
+        question = re.search(r"[^\n]+?\?", after)
+        if question is None:
+            raise ValueError(f"records: expected a question after the last record, got {after!r}")
+        citer = peer.ContextCiter(
+            model,
+            padded,
+            "".join(sentences),
+            question[0],
+            num_ablations=ablations,
+            batch_size=batch_size,
+            prompt_template="{context}\n{query}",
+            partitioner=Records(sentences),
+        )
+        _, prompt = citer._get_prompt_ids(return_prompt=True)
+        if not example.text.startswith(prompt):
+            raise ValueError("ContextCite: expected its prompt to be the beginning of the example's text")
+        opening = example.text[len(prompt) :]
+        answer = str(tokenizer.decode(list(example.answer)))
+        # It explains what the model wrote; here the answer is given, so that all sides explain the same one.
+        citer._cache["output"] = example.text + answer
+        if tuple(citer._response_ids[-len(example.answer) :]) != example.answer:
+            raise ValueError("ContextCite: expected its response to end in the example's answer tokens")
+        with quiet():
+            weights = citer.get_attributions(len(opening), len(opening) + len(answer), verbose=False)
+        return [float(weight) for weight in weights]
+
+    return score
+
+
+def best_batch_size(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, example: RecordExample
+) -> tuple[int, dict[int, float]]:
+    """ContextCite's fastest batch size on one example, and the CPU seconds of as many ablations at each size."""
+    sizes = [size for size in BATCH_SIZES if size == 1 or size * len(example.tokens) <= BATCH_TOKENS]
+    seconds = {}
+    for size in sizes:
+        score = context_cite(model, tokenizer, size, ablations=max(sizes))
+        started = time.process_time()
+        score(example)
+        seconds[size] = time.process_time() - started
+    return min(seconds, key=lambda size: seconds[size]), seconds
+
+
+def split(example: RecordExample) -> tuple[list[str], str, str]:
+    """The records of an example as text, what stands before the first, and what stands after the last."""
+    found = list(RECORD.finditer(example.text))
+    if len(found) != len(example.blocks) or any(a.end() != b.start() for a, b in pairwise(found)):
+        raise ValueError(f"records: expected {len(example.blocks)} in a row in the text, got {len(found)}")
+    return [match[0] for match in found], example.text[: found[0].start()], example.text[found[-1].end() :]
+
+
+@cache
+def load_captum() -> Any:
+    """``captum.attr``, or how to get it."""
+    try:
+        return import_module("captum.attr")
+    except ImportError as error:
+        raise missing("captum") from error
+
+
+@cache
+def load_context_cite() -> Any:
+    """What is used of ``context_cite``, or how to get it. Importing it downloads a sentence splitter; not here."""
+    try:
+        with no_nltk_download():
+            citer, partitioner = map(import_module, ("context_cite", "context_cite.context_partitioner"))
+    except ImportError as error:
+        raise missing("context-cite") from error
+    return SimpleNamespace(ContextCiter=citer.ContextCiter, BaseContextPartitioner=partitioner.BaseContextPartitioner)
+
+
+def missing(package: str) -> ValueError:
+    return ValueError(
+        f"{package} is not installed; the comparison with other tools needs: pip install 'keepset[peers]'"
+    )
+
+
+@contextmanager
+def no_nltk_download() -> Iterator[None]:
+    nltk: Any = import_module("nltk")
+    download = nltk.download
+    nltk.download = lambda *args, **kwargs: False
+    try:
+        yield
+    finally:
+        nltk.download = download
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without ContextCite's progress bars and its warning that there is no GPU."""
+    with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def versions() -> dict[str, str]:
+    """What was compared with."""
+    return {package: version(package) for package in ("captum", "context-cite")}

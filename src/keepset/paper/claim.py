@@ -1,0 +1,52 @@
+"""What the paper rests on, claim by claim: does it hold here?
+
+Each claim has a number, its interval and n, and one of three verdicts. A claim about a difference holds when the whole
+95 % interval is on its side, fails when it is on the other, and cannot be told when the interval has both.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from keepset.paper.result import Metric
+from keepset.paper.statistics import bounds
+
+HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of the paper, and what came out here."""
+
+    claim: str
+    paper: str
+    here: str
+    n: str
+    verdict: str
+
+
+def side_of_zero(gap: Metric, ahead: bool) -> str:
+    """At least zero, or more than zero where it has to be ``ahead``."""
+    low, high = bounds(gap)
+    return HOLDS if low > 0 or (low == 0 and not ahead) else FAILS if high < 0 else OPEN
+
+
+def above(share: Metric, bar: float) -> str:
+    low, high = bounds(share)
+    return HOLDS if low >= bar else FAILS if high < bar else OPEN
+
+
+def below(share: Metric, bar: float) -> str:
+    low, high = bounds(share)
+    return HOLDS if high <= bar else FAILS if low > bar else OPEN
+
+
+def interval(share: Metric) -> str:
+    return f"{share.value:.3f} ({share.low:.3f} to {share.high:.3f})"
+
+
+def signed_interval(gap: Metric) -> str:
+    return f"{gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
+
+
+def rows(claims: Sequence[Claim]) -> tuple[tuple[str, ...], ...]:
+    return tuple((claim.claim, claim.paper, claim.here, claim.n, claim.verdict) for claim in claims)

@@ -1,0 +1,143 @@
+"""Does selecting per query prune? The four protocols of ``interventions.protocols`` at three blocks a row.
+
+Gives ``tab:per-query``. One result per five-task teacher, on the examples of the oracles.
+
+    attention_max, attention_mean   global: the three blocks the answer row attends to most, mean over layers
+    per_layer                       every row of every layer keeps the three it attends to most there
+    layer_averaged                  every row keeps the three it attends to most in the mean over layers
+    dense_prefill                   only the answer row is restricted, to the blocks of ``attention_max``
+    causal                          global: the three blocks whose hiding costs the answer most
+
+The paper does not say how heads are pooled for rows: the maximum is taken, as in its main attention label. Its causal
+row has the numbers of its ablation ranking, not of the annotated chain. A row chooses among blocks at or before it,
+its own among them, since it attends to no others; its own block stays readable to it even where it is not chosen.
+"""
+
+import time
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from keepset import seeds
+from keepset.blocks import Span
+from keepset.interventions import answer_logits, dense_prefill
+from keepset.models.masks import block_numbers, may_read
+from keepset.paper.experiment import Jobs, run_result
+from keepset.paper.labelled import RUN, Labelled
+from keepset.paper.result import Metric, RunResult
+from keepset.paper.routed import top_blocks
+from keepset.paper.statistics import proportion
+from keepset.paper.teachers import teacher_seeds
+from keepset.readouts import answer_attention, pool_attention
+from keepset.readouts.layers import Layer, block_sums, visit_layers
+
+EXPERIMENT = "per_query"
+MIXTURE = "five-task"
+CONDITIONS = ("multihop", "unique")
+BUDGET = 3
+EXAMPLES = {"smoke": 6, "small": 300, "paper": 300}
+CHUNK = 50
+"""Examples whose masks are held at once."""
+
+
+def jobs(scale: str) -> Jobs:
+    """One result per teacher."""
+    return {f"per_query/{MIXTURE}-{seed}": partial(protocols, scale, seed) for seed in teacher_seeds(scale, MIXTURE)}
+
+
+def protocols(scale: str, seed: int) -> RunResult:
+    """Every protocol on one teacher: routed accuracy and both budgets, measured."""
+    started = time.monotonic()
+    metrics: list[Metric] = []
+    for condition in CONDITIONS:
+        subject = Labelled.load(scale, MIXTURE, seed, condition, EXAMPLES[scale])
+        metrics.append(proportion(f"dense_{condition}", int(subject.effects.clean_correct.sum()), subject.n))
+        for protocol, visible in selections(subject).items():
+            metrics += measured(f"{protocol}_{condition}", subject, visible)
+    return run_result(
+        EXPERIMENT,
+        scale,
+        started,
+        config={
+            "mixture": MIXTURE,
+            "seed": seed,
+            "conditions": list(CONDITIONS),
+            "budget": BUDGET,
+            "n_blocks": len(subject.batch.blocks),
+        },
+        seeds={"intervention": seeds.INTERVENTION.seed(RUN)},
+        counts={"examples": EXAMPLES[scale]},
+        metrics=metrics,
+    )
+
+
+def selections(subject: Labelled) -> dict[str, Tensor]:
+    """Protocol -> which row sees which block, in the shapes of ``interventions.protocols``."""
+    tokens, blocks = subject.batch.first_query(), subject.batch.blocks
+    answer_row = answer_attention(subject.model, tokens, blocks)
+    attention_max = top_blocks(pool_attention(answer_row, heads="max"), BUDGET)
+    attention_mean = top_blocks(pool_attention(answer_row, heads="mean"), BUDGET)
+    rows = row_attention(subject.model, tokens, blocks)  # (L, B, T, N)
+    return {
+        "attention_max": attention_max.unsqueeze(1),
+        "attention_mean": attention_mean.unsqueeze(1),
+        "per_layer": top_rows(rows),
+        "layer_averaged": top_rows(rows.mean(0)),
+        "dense_prefill": dense_prefill(attention_max, tokens.shape[1]),
+        "causal": top_blocks(subject.effects.drop, BUDGET).unsqueeze(1),
+    }
+
+
+def row_attention(model: PreTrainedModel, tokens: Tensor, blocks: Sequence[Span]) -> Tensor:
+    """(L, B, T, N) attention of every row of every layer over blocks, maximum over heads."""
+    layers: list[Tensor] = []
+    n_tokens = tokens.shape[1]
+
+    def read(layer: Layer) -> None:
+        looked = torch.zeros(len(tokens), n_tokens, len(blocks))
+        for piece, attention in layer.chunks(Span(0, n_tokens)):
+            padded = torch.nn.functional.pad(attention, (0, n_tokens - piece.stop))
+            looked[:, piece.start : piece.stop] = block_sums(padded, blocks).amax(1).cpu()
+        layers.append(looked)
+
+    visit_layers(model, tokens, read)
+    return torch.stack(layers)
+
+
+def top_rows(attention: Tensor) -> Tensor:
+    """(..., N) -> bool: the blocks each row keeps."""
+    return top_blocks(attention.flatten(0, -2), BUDGET).view(attention.shape)
+
+
+def measured(name: str, subject: Labelled, visible: Tensor) -> list[Metric]:
+    """Accuracy under the table ``visible``, and the row and context budgets that it really leaves."""
+    tokens, answers = subject.batch.first_query(), subject.batch.answers[:, 0]
+    right = 0
+    row_budgets, context_budgets = [], []
+    for rows in torch.arange(subject.n).split(CHUNK):
+        table = visible[..., rows, :, :]
+        logits = answer_logits(subject.model, tokens[rows], subject.batch.blocks, table)
+        right += int((logits.argmax(-1) == answers[rows]).sum())
+        read = blocks_read(table, subject.batch.blocks, tokens.shape[1])  # (L, B, T, N)
+        row_budgets.append(read.float().mean(-1).amax((0, 2)))
+        context_budgets.append(read.any(2).any(0).float().mean(-1))
+    return [
+        proportion(name, right, subject.n),
+        Metric(name=f"{name}_row", value=float(torch.cat(row_budgets).mean()), n=subject.n),
+        Metric(name=f"{name}_context", value=float(torch.cat(context_budgets).mean()), n=subject.n),
+    ]
+
+
+def blocks_read(visible: Tensor, blocks: Sequence[Span], n_tokens: int) -> Tensor:
+    """(L, B, T, N) bool: the blocks other than its own that a row may read any token of.
+
+    The row budget is the largest share of them a row has at one layer; the context budget is the share of blocks that
+    some row outside has at some layer. A block that only its own rows read gives the rest of the pass nothing.
+    """
+    numbers = block_numbers(blocks, n_tokens)
+    allowed = may_read(numbers, visible if visible.ndim == 4 else visible.unsqueeze(0))  # (L, B, T, T)
+    own = numbers.unsqueeze(1) == torch.arange(len(blocks))
+    return torch.stack([allowed[..., span.start : span.stop].any(-1) for span in blocks], dim=-1) & ~own

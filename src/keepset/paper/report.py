@@ -1,0 +1,122 @@
+"""``keepset report``: every table, figure, claim and difference, and the paper map, from the results alone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from keepset.files import write_text
+from keepset.paper.catalogue import experiments
+from keepset.paper.claim import FAILS, HOLDS, OPEN, Claim
+from keepset.paper.experiment import Experiment, Report
+from keepset.paper.paper_map import paper_map
+from keepset.paper.results import Results, read_results
+from keepset.paper.table import Figure, Table, latex_document
+
+SECTIONS = {
+    "teachers": "Teachers and sanity anchors",
+    "labels": "Labels: attention, ablation, evidence sets, recovery",
+    "routing": "Routers on single records",
+    "chains": "Routers on chains",
+    "eviction": "Pruning long documents",
+    "cost": "What it costs",
+}
+
+
+def made(report: Report, experiment: Experiment, results: Results) -> list[Table | Figure]:
+    """What a report makes; nothing where a result it needs is missing."""
+    needed = (experiment.name, *report.needs)
+    if not all(results.of(name) for name in needed):
+        return []
+    found = report.make(results.of(*needed))
+    return [found] if isinstance(found, Table | Figure) else list(found)
+
+
+def every_report(results: Results) -> Iterator[tuple[Experiment, Report, list[Table | Figure]]]:
+    """Experiment by experiment, in the order of the paper."""
+    for experiment in experiments().values():
+        for report in experiment.reports:
+            yield experiment, report, made(report, experiment, results)
+
+
+def render_reports(results: Results) -> dict[str, str]:
+    """Path below ``docs`` -> text, for every table and figure the results allow."""
+    rendered: dict[str, str] = {}
+    tables: list[Table] = []
+    files: dict[str, list[str]] = {}
+    for experiment, report, found in every_report(results):
+        for item in found:
+            if isinstance(item, Table):
+                tables.append(item)
+                path = f"results/{report.section}/{item.name}.md"
+                rendered[path] = item.markdown()
+                rendered[f"results/tex/{item.name}.tex"] = item.latex()
+            else:
+                path = f"results/{report.section}/{item.name}.svg"
+                rendered[path] = item.svg
+            files.setdefault(f"{experiment.name}/{report.label}", []).append(path)
+    rendered["results/tex/tables.tex"] = latex_document(tables)
+    rendered["results/README.md"] = index(results, rendered)
+    rendered["paper-map.md"] = paper_map(files)
+    return rendered
+
+
+def render_one(label: str, results: Results) -> list[Table | Figure]:
+    """The tables and figures called ``label``: a label of the paper or a name in ``docs/results``."""
+    known: list[str] = []
+    for _, report, found in every_report(results):
+        names = [*report.label.replace(" ", "").split(","), *(item.name for item in found)]
+        known += names
+        if label in names:
+            chosen = [item for item in found if item.name == label]
+            if not found:
+                raise ValueError(f"{label}: its results are not there yet; 'keepset reproduce {label}' makes them")
+            return chosen or found
+    raise ValueError(f"unknown table or figure {label!r}; expected one of {', '.join(sorted(set(known)))}")
+
+
+def claims(results: Results) -> Iterator[tuple[Experiment, Claim]]:
+    """Every claim the results allow to judge."""
+    for experiment in experiments().values():
+        if experiment.claims and results.of(experiment.name):
+            for claim in experiment.claims(results.of(experiment.name)):
+                yield experiment, claim
+
+
+def index(results: Results, rendered: dict[str, str]) -> str:
+    """``docs/results/README.md``: each claim with its verdict, what failed first; differences; every table."""
+    lines = [
+        "# Results",
+        "",
+        "Written by `keepset report` from the files in `results/`; a test holds the two together byte for byte. Scale",
+        f"`{next(iter(results.runs.values())).scale}` throughout. What does not hold here stands first.",
+        "",
+        "## What the paper claims",
+        "",
+        "| claim | paper | here | n | verdict | command |",
+        "|---|---|---|---|---|---|",
+    ]
+    order = (FAILS, OPEN, HOLDS)
+    for experiment, claim in sorted(claims(results), key=lambda pair: order.index(pair[1].verdict)):
+        cells = (claim.claim, claim.paper, claim.here, claim.n, f"**{claim.verdict}**", f"`{experiment.command}`")
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", "## Where a number differs from the paper", ""]
+    lines += ["| result | paper | here | likeliest cause |", "|---|---|---|---|"]
+    for experiment in experiments().values():
+        for difference in experiment.differences:
+            needed = (experiment.name, *difference.needs)
+            if all(results.of(name) for name in needed):
+                here = difference.here(results.of(*needed))
+                lines.append(f"| {difference.result} | {difference.paper} | {here} | {difference.cause} |")
+    for section, title in SECTIONS.items():
+        inside = sorted(path.removeprefix("results/") for path in rendered if path.startswith(f"results/{section}/"))
+        if inside:
+            lines += ["", f"## {title}", "", *(f"- [{path.split('/')[1]}]({path})" for path in inside)]
+    return "\n".join(lines) + "\n"
+
+
+def write_reports(results: Path, docs: Path, scale: str) -> list[Path]:
+    """Writes every report and returns the paths."""
+    written = []
+    for name, text in render_reports(read_results(results, scale)).items():
+        write_text(docs / name, text)
+        written.append(docs / name)
+    return written

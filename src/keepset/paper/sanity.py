@@ -1,0 +1,120 @@
+"""Sanity anchors (paper, Section 2.2): does hiding blocks do what the tasks say it must?"""
+
+import time
+from functools import partial
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from keepset import seeds
+from keepset.blocks import ExampleBatch
+from keepset.interventions import Executor, Fast, GoldToken, Mask, Overwrite, filler
+from keepset.paper.experiment import Jobs, run_result
+from keepset.paper.result import Metric, RunResult
+from keepset.paper.statistics import proportion
+from keepset.paper.teachers import teacher_folder, teacher_seeds
+from keepset.paper.testbed.tasks import sample_condition
+from keepset.paper.testbed.tasks.vocabulary import FILLER
+from keepset.paper.testbed.teachers.config import TeacherConfig
+from keepset.paper.testbed.teachers.teacher import load_teacher
+from keepset.readouts import answer_attention
+
+EXPERIMENT = "sanity"
+EXAMPLES = {"smoke": 40, "small": 500, "paper": 500}
+OPERATOR_EXAMPLES = {"smoke": 20, "small": 200, "paper": 200}
+"""Examples on which mask and overwrite are compared; the paper checks 200."""
+MIXTURES = ("single-hop", "five-task")
+
+
+def jobs(scale: str) -> Jobs:
+    """One result per teacher of the paper's two mixtures."""
+    return {
+        f"sanity/{mixture}-{seed}": partial(check_teacher, scale, mixture, seed)
+        for mixture in MIXTURES
+        for seed in teacher_seeds(scale, mixture)
+    }
+
+
+def check_teacher(scale: str, mixture: str, seed: int) -> RunResult:
+    """Every anchor on one teacher, on examples it answers with the full context."""
+    model, config = load_teacher(teacher_folder(scale, mixture, seed))
+    started = time.monotonic()
+    metrics: list[Metric] = []
+    for task in config.stages[-1].mixture:
+        metrics.append(annotated_set_suffices(model, config, task, EXAMPLES[scale]))
+    metrics += masking_flips(model, config, EXAMPLES[scale])
+    metrics.append(operators_agree(model, config, OPERATOR_EXAMPLES[scale]))
+    metrics += top_attended(model, config, EXAMPLES[scale])
+    return run_result(
+        EXPERIMENT,
+        scale,
+        started,
+        config={"mixture": mixture, "seed": seed, "teacher": config.model_dump(mode="json")},
+        seeds={"intervention": seeds.INTERVENTION.seed(0)},
+        counts={"examples": EXAMPLES[scale], "operator_examples": OPERATOR_EXAMPLES[scale]},
+        metrics=metrics,
+    )
+
+
+def sample(config: TeacherConfig, task: str, examples: int) -> ExampleBatch:
+    return sample_condition(
+        task, seeds.INTERVENTION.seed(0), examples, config.n_blocks, config.block_width, config.vocabulary
+    )
+
+
+def correct(executor: Executor, batch: ExampleBatch, keep: Tensor) -> Tensor:
+    """(B,) bool: is the gold token the most likely one when example b keeps the blocks ``keep[b]`` (B, N)?"""
+    scorer = GoldToken()
+    pairs = [(batch.example(i), frozenset(torch.nonzero(keep[i]).flatten().tolist())) for i in range(len(batch))]
+    return torch.tensor([score.correct for score in scorer.score(executor, pairs)])
+
+
+def annotated_set_suffices(model: PreTrainedModel, config: TeacherConfig, task: str, examples: int) -> Metric:
+    """Share of solved examples whose first annotated set alone keeps the answer."""
+    batch = sample(config, task, examples)
+    executor = Fast(model)
+    solved = correct(executor, batch, torch.ones_like(batch.family[:, 0]))
+    kept = correct(executor, batch, batch.family[:, 0])
+    return proportion(f"annotated_suffices_{task}", int((kept & solved).sum()), int(solved.sum()))
+
+
+def masking_flips(model: PreTrainedModel, config: TeacherConfig, examples: int) -> list[Metric]:
+    """Unique retrieval: hiding the annotated block flips the answer, hiding a random other one does not."""
+    batch = sample(config, "unique", examples)
+    executor = Fast(model)
+    everything = torch.ones_like(batch.family[:, 0])
+    solved = correct(executor, batch, everything)
+    annotated = batch.family[:, 0]
+    generator = torch.Generator().manual_seed(seeds.INTERVENTION.seed(1))
+    draw = torch.rand(annotated.shape, generator=generator).masked_fill(annotated, -1.0)
+    other = torch.nn.functional.one_hot(draw.argmax(1), annotated.shape[1]).bool()
+    n = int(solved.sum())
+    metrics = []
+    for name, hidden in (("annotated", annotated), ("random_other", other)):
+        flipped = solved & ~correct(executor, batch, everything & ~hidden)
+        metrics.append(proportion(f"hiding_{name}_flips", int(flipped.sum()), n))
+    return metrics
+
+
+def operators_agree(model: PreTrainedModel, config: TeacherConfig, examples: int) -> Metric:
+    """Unique retrieval: hiding the annotated block by mask and by filler gives the same correctness."""
+    batch = sample(config, "unique", examples)
+    keep = ~batch.family[:, 0]
+    by_mask = correct(Fast(model, Mask()), batch, keep)
+    by_filler = correct(Fast(model, Overwrite(filler(FILLER))), batch, keep)
+    return proportion("mask_and_filler_agree", int((by_mask == by_filler).sum()), examples)
+
+
+def top_attended(model: PreTrainedModel, config: TeacherConfig, examples: int) -> list[Metric]:
+    """Unique retrieval: the block with most answer-row attention is the annotated one, on solved examples."""
+    batch = sample(config, "unique", examples)
+    solved = correct(Fast(model), batch, torch.ones_like(batch.family[:, 0]))
+    attention = answer_attention(model, batch.first_query(), batch.blocks)  # (B, L, H, N)
+    annotated = batch.family[:, 0].float().argmax(1)
+    metrics = []
+    for name, pooled in (("max", attention.amax(2)), ("mean", attention.mean(2))):
+        top = pooled.sum(1).argmax(-1)  # (B,)
+        found = (top == annotated) & solved
+        metrics.append(proportion(f"top_attended_is_annotated_{name}_heads", int(found.sum()), int(solved.sum())))
+    return metrics

@@ -1,0 +1,143 @@
+"""What every router shares: what it reads, how it is saved, and what it refuses to load.
+
+A router reads the context and the query, never the answer and never the model:
+
+    block 0        ...  block N-1        query
+    WRITE f m v ·  ...  WRITE f m v ·    QUERY f m        -> (B, N) scores, higher is kept first
+"""
+
+import json
+from abc import ABC, abstractmethod
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from huggingface_hub import PyTorchModelHubMixin
+from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from keepset.blocks import ExampleBatch
+from keepset.files import replacing_folder, sha256, write_json
+from keepset.paper.testbed.tasks.sheet import QUERY_TOKENS
+from keepset.paper.testbed.tasks.vocabulary import Vocabulary
+from keepset.routers.network import SavedNetwork, check_weights, load_network, read_config
+
+ASKED_TOKENS = QUERY_TOKENS - 1
+"""QUERY family member: the query without the position that is supervised."""
+SCORED_AT_ONCE = 4_096
+"""Blocks scored in one forward outside training; bounds the memory of long contexts."""
+
+CODERS = {Vocabulary: (Vocabulary.model_dump, Vocabulary.model_validate)}
+"""How the hub mixin writes a vocabulary into ``config.json`` and reads it back."""
+
+
+class SavedRouter(BaseModel):
+    """``config.json`` beside the weights."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    router: str
+    """Name of the architecture, as in ``ROUTERS``."""
+    vocabulary: Vocabulary
+    """The token ids the router was trained on."""
+    block_width: int
+    """Tokens of a block."""
+    weights_sha256: str
+    """Hash of ``model.safetensors``: a flipped bit must not become a slightly different router."""
+
+
+class Router(SavedNetwork):
+    """A small network that scores blocks. Subclasses implement ``forward(tokens) -> (B, N)``."""
+
+    kind: str
+
+    def __init__(self, vocabulary: Vocabulary, block_width: int) -> None:
+        super().__init__()
+        if block_width < ASKED_TOKENS:
+            raise ValueError(
+                f"block_width: expected at least {ASKED_TOKENS} (the tokens of a query), got {block_width}"
+            )
+        self.vocabulary = vocabulary
+        self.block_width = block_width
+
+    def split(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, T) context and query -> (B, N, W) blocks and (B, 3) query. An answer token does not fit in."""
+        n_blocks, rest = divmod(tokens.shape[1] - ASKED_TOKENS, self.block_width)
+        if n_blocks < 1 or rest:
+            raise ValueError(
+                f"tokens: expected blocks of {self.block_width} and a query of {ASKED_TOKENS} without its answer, "
+                f"got {tokens.shape[1]} tokens; cut them with router_input and use a router of the same block width"
+            )
+        context = n_blocks * self.block_width
+        return tokens[:, :context].unflatten(1, (n_blocks, self.block_width)), tokens[:, context:]
+
+    def config(self, weights_sha256: str) -> SavedRouter:
+        return SavedRouter(
+            router=self.kind,
+            vocabulary=self.vocabulary,
+            block_width=self.block_width,
+            weights_sha256=weights_sha256,
+        )
+
+
+def router_input(batch: ExampleBatch) -> Tensor:
+    """(B, T) all a router may read: context and first query, cut before the answer."""
+    return batch.first_query()
+
+
+@torch.no_grad()
+def score_blocks(router: Router, batch: ExampleBatch) -> Tensor:
+    """(B, N) scores of every block of every example."""
+    tokens = router_input(batch)
+    widths = sorted({len(span) for span in batch.blocks})
+    if widths != [router.block_width]:
+        raise ValueError(
+            f"blocks: expected {router.block_width} tokens each (the router's block width), got {widths}; "
+            "use a router that was trained on this block width"
+        )
+    low, high, size = int(tokens.min()), int(tokens.max()), router.vocabulary.size
+    if low < 0 or high >= size:
+        raise ValueError(
+            f"tokens: expected ids in [0, {size}) (the router's vocabulary), got {low} to {high}; "
+            "use a router that was trained on this vocabulary"
+        )
+    device = next(router.parameters()).device
+    chunk = max(1, SCORED_AT_ONCE // len(batch.blocks))
+    return torch.cat([router(part.to(device)).cpu() for part in tokens.split(chunk)])
+
+
+def load_saved(folder: Path, routers: dict[str, type[Router]], vocabulary: Vocabulary, block_width: int) -> Router:
+    """The router saved in ``folder``, which must fit the vocabulary and the block width it is wanted for."""
+    saved = read_config(folder, SavedRouter)
+    if saved.router not in routers:
+        raise ValueError(f"{folder}: expected a router of kind {' or '.join(routers)}, got {saved.router!r}")
+    check_weights(folder, saved.weights_sha256)
+    if saved.vocabulary != vocabulary:
+        raise ValueError(
+            f"{folder}: expected a router of the vocabulary {vocabulary!r}, got one of {saved.vocabulary!r}; "
+            "train a router on this vocabulary"
+        )
+    if saved.block_width != block_width:
+        raise ValueError(
+            f"{folder}: expected a router of block width {block_width}, got one of {saved.block_width}; "
+            "train a router on this block width"
+        )
+    return load_network(folder, routers[saved.router])
+
+
+def bag(indices: Tensor, size: int) -> Tensor:
+    """(..., W) indices -> (..., size) how often each occurs.
+
+    A sum of table rows is this bag times the table. The bag has no gradient and no seed: routers that train
+    side by side share it, and one matrix product replaces a gather and its slow scatter on the way back.
+    """
+    counts = torch.zeros(*indices.shape[:-1], size, device=indices.device)
+    return counts.scatter_add_(-1, indices, torch.ones(indices.shape, device=indices.device))
+
+
+def relative_positions(n_blocks: int, device: torch.device) -> Tensor:
+    """(N, 1) block i stands at (i + 1) / N: the same range at every length, so longer contexts stay in it."""
+    return torch.arange(1, n_blocks + 1, device=device).div(n_blocks).unsqueeze(-1)

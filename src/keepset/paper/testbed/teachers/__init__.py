@@ -1,0 +1,1 @@
+"""Dense teachers: plain transformers causal LMs with small configs, and their training."""

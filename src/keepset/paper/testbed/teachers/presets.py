@@ -1,0 +1,197 @@
+"""The three sizes a teacher comes in. A preset is a function that returns a frozen config.
+
+``paper`` is the paper's teacher; ``small`` is what two CPU cores train honestly; ``smoke`` takes
+seconds and serves the tests.
+"""
+
+from collections.abc import Callable
+
+from keepset.paper.testbed.tasks import Vocabulary
+from keepset.paper.testbed.teachers.config import Architecture, Optimizer, Stage, TeacherConfig
+
+SINGLE_HOP = {"unique": 1.0, "latest_write": 1.0, "duplicate": 1.0}
+FIVE_TASK = {**SINGLE_HOP, "multihop": 1.0, "aggregation": 1.0}
+HARDENED = {**SINGLE_HOP, "multihop_hardened": 1.0, "aggregation": 1.0}
+
+MIXTURES = {"single-hop": SINGLE_HOP, "five-task": FIVE_TASK, "hardened": HARDENED}
+"""The paper's two mixtures, and the five tasks with hardened multi-hop in place of multi-hop."""
+
+
+def paper(mixture: str, seed: int) -> TeacherConfig:
+    """The paper's teacher (appendix C): 10.7M parameters, 32 blocks of 8, 30,000 or 45,000 steps."""
+    steps = 30_000 if mixture == "single-hop" else 45_000
+    return TeacherConfig(
+        preset="paper",
+        mixture=mixture,
+        seed=seed,
+        vocabulary=Vocabulary(families=16, members=16, values=64),
+        n_blocks=32,
+        block_width=8,
+        batch=64,
+        architecture=Architecture(family="llama", layers=6, heads=8, width=384, mlp_width=1024),
+        optimizer=Optimizer(name="adamw", lr=3e-4, warmup_steps=200, decay_start=200),
+        stages=(Stage(until=steps, n_blocks=32, mixture=find_mixture(mixture)),),
+        monitor_every=500,
+    )
+
+
+SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
+    "single-hop": (
+        Stage(until=100, n_blocks=8, mixture={"unique": 1.0}),
+        Stage(until=600, n_blocks=16, mixture={"unique": 1.0, "latest_write": 2.0, "duplicate": 1.0}),
+    ),
+    "five-task": (
+        Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
+        Stage(until=340, n_blocks=16, mixture={"unique": 1.0, "aggregation": 2.0, "multihop_1hop": 4.0}),
+        Stage(
+            until=540,
+            n_blocks=16,
+            mixture={"unique": 1.0, "aggregation": 2.0, "multihop_1hop": 1.0, "multihop_chains": 4.0},
+        ),
+        Stage(
+            until=960,
+            n_blocks=16,
+            mixture={
+                "unique": 1.0,
+                "latest_write": 2.0,
+                "duplicate": 1.0,
+                "aggregation": 2.0,
+                "multihop": 0.5,
+                "multihop_chains": 1.5,
+            },
+        ),
+    ),
+    "hardened": (
+        Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
+        Stage(until=400, n_blocks=16, mixture={"unique": 1.0, "aggregation": 1.0, "multihop_1hop": 4.0}),
+        Stage(
+            until=700,
+            n_blocks=16,
+            mixture={
+                "unique": 1.0,
+                "aggregation": 1.0,
+                "multihop_1hop": 1.0,
+                "multihop_1hop_shuffled": 1.0,
+                "multihop_chains": 3.0,
+            },
+        ),
+        Stage(
+            until=1_200,
+            n_blocks=16,
+            mixture={
+                "unique": 1.0,
+                "aggregation": 1.0,
+                "multihop_chains": 1.0,
+                "multihop_1hop_shuffled": 1.0,
+                "multihop_hardened": 3.0,
+            },
+        ),
+        Stage(
+            until=1_700,
+            n_blocks=16,
+            mixture={
+                "unique": 1.0,
+                "latest_write": 2.0,
+                "duplicate": 1.0,
+                "aggregation": 1.0,
+                "multihop_hardened": 2.0,
+                "multihop_chains": 1.0,
+                "multihop_1hop": 0.25,
+                "multihop_1hop_shuffled": 0.25,
+            },
+        ),
+    ),
+}
+"""From easy to hard. Chains begin with one hop among five, then three chains, then (hardened) any order."""
+
+SMALL_DECAY_START = {"single-hop": 400, "five-task": 640, "hardened": 1_200}
+"""Two thirds of the way; hardened chains are still being learned there and get a little longer."""
+
+
+def small(mixture: str, seed: int) -> TeacherConfig:
+    """Minutes on one core: 16 blocks of 5, under a million parameters, all tasks solved in about a thousand steps.
+
+    The order of the stages matters. Counting forms only while attention is still soft, so aggregation comes with
+    the first unique retrieval, on short contexts; chains need a working retrieval, so they come next; latest write
+    and duplicate are variations and come last. Chains start as five pointers to five records: with one chain in
+    sight a teacher learns to find *the* chain's end, and never follows a pointer. ``docs/log.md`` has what failed.
+    """
+    find_mixture(mixture)
+    stages = SMALL_STAGES[mixture]
+    return TeacherConfig(
+        preset="small",
+        mixture=mixture,
+        seed=seed,
+        vocabulary=Vocabulary(families=8, members=12, values=16),
+        n_blocks=16,
+        block_width=5,
+        batch=48,
+        architecture=Architecture(
+            family="qwen3",
+            layers=4 if mixture == "single-hop" else 5,  # one for neighbours, one per record of a chain, one to spare
+            heads=4,
+            width=128,
+            mlp_width=256,
+            attention_bias=True,
+            offset_heads=2,
+            zero_output_projections=True,
+        ),
+        optimizer=Optimizer(
+            name="muon", lr=1e-3, muon_lr=0.02, warmup_steps=20, decay_start=SMALL_DECAY_START[mixture]
+        ),
+        stages=stages,
+    )
+
+
+def smoke(mixture: str, seed: int) -> TeacherConfig:
+    """Seconds on one core: 9 blocks, a small key space, enough to solve the single-record tasks."""
+    return TeacherConfig(
+        preset="smoke",
+        mixture=mixture,
+        seed=seed,
+        vocabulary=Vocabulary(families=6, members=6, values=8),
+        n_blocks=9,
+        block_width=5,
+        n_queries=4,
+        batch=32,
+        architecture=Architecture(
+            family="qwen3",
+            layers=3,
+            heads=4,
+            width=64,
+            mlp_width=128,
+            attention_bias=True,
+            offset_heads=2,
+            zero_output_projections=True,
+        ),
+        optimizer=Optimizer(name="muon", lr=2e-3, muon_lr=0.02, warmup_steps=10, decay_start=130),
+        stages=(Stage(until=200, n_blocks=9, mixture=find_mixture(mixture)),),
+        monitor_every=25,
+    )
+
+
+def with_optimizer(config: TeacherConfig, name: str, lr: float | None = None) -> TeacherConfig:
+    """The same teacher trained by another optimizer; AdamW takes the peak rate ``lr``."""
+    if name not in ("adamw", "muon"):
+        raise ValueError(f"unknown optimizer {name!r}; expected adamw or muon")
+    changes: dict[str, object] = {"name": name}
+    if lr is not None:
+        changes["lr"] = lr
+    return config.model_copy(update={"optimizer": config.optimizer.model_copy(update=changes)})
+
+
+def find_mixture(name: str) -> dict[str, float]:
+    """The task mixture called ``name``."""
+    if name not in MIXTURES:
+        raise ValueError(f"unknown mixture {name!r}; expected one of {', '.join(MIXTURES)}")
+    return MIXTURES[name]
+
+
+PRESETS: dict[str, Callable[[str, int], TeacherConfig]] = {"smoke": smoke, "small": small, "paper": paper}
+
+
+def find_preset(name: str) -> Callable[[str, int], TeacherConfig]:
+    """The preset called ``name``: a function of mixture and seed."""
+    if name not in PRESETS:
+        raise ValueError(f"unknown preset {name!r}; expected one of {', '.join(PRESETS)}")
+    return PRESETS[name]

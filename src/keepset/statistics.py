@@ -1,0 +1,15 @@
+"""Intervals for what was counted."""
+
+from scipy.stats import norm
+
+CONFIDENCE = 0.95
+
+
+def wilson(successes: int, n: int) -> tuple[float, float]:
+    """The Wilson 95 % interval of a share, which stays inside [0, 1] and is honest near 0 and 1."""
+    if n < 1 or not 0 <= successes <= n:
+        raise ValueError(f"share: expected 0 <= successes <= n and n >= 1, got {successes} of {n}")
+    z = float(norm.ppf(0.5 + CONFIDENCE / 2))
+    centre = (successes / n + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * ((successes / n * (1 - successes / n) + z * z / (4 * n)) / n) ** 0.5 / (1 + z * z / n)
+    return (0.0 if successes == 0 else centre - half), (1.0 if successes == n else centre + half)

@@ -1,6 +1,0 @@
-"""Stage 1: where examples come from."""
-
-from keepset.tasks.conditions import CONDITIONS, Condition, Task, find_condition, sample_condition
-from keepset.tasks.vocabulary import Vocabulary
-
-__all__ = ["CONDITIONS", "Condition", "Task", "Vocabulary", "find_condition", "sample_condition"]

@@ -1,0 +1,1 @@
+"""Stage 1: examples from text: anybody's, JSONL rows, RULER, register logs."""

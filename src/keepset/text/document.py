@@ -1,0 +1,192 @@
+"""A long text with facts hidden in it, and every question somebody could ask about them.
+
+prefix     <|im_start|>user  A special magic number is hidden within the following text. ...     always visible
+block 0    The grass is green. The sky is blue. ... One of the special                           \\
+block 1    magic numbers for spicy-otter is: 4417302. The grass is green. ...                     |  ``length`` tokens
+...                                                                                              /
+query      What is the special magic number for spicy-otter ...? <|im_end|> ... The special magic number ... is
+answer     4417302                                                                   family {{0, 1}}
+
+The document is tokenised on its own, as it is when no question exists yet; a question's tokens follow.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from keepset.blocks import KeepSet, Span
+from keepset.text.example import TextExample, chat_prompt, check_tokenizer, encode
+
+BLOCK_TOKENS = 32
+"""Width of a block: 1K tokens are 32 blocks."""
+
+NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
+"""RULER's noise haystack: this line again and again."""
+
+
+@dataclass(frozen=True)
+class Needle:
+    """A line to hide, and the part of it that states the fact."""
+
+    line: str
+    fact: str
+    """From the key to the value. A block that holds only what comes before or after is no evidence: with 32 tokens a
+    block, half of the needles reach over an edge, and many of them with the word "One" alone."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question a draft can be asked."""
+
+    question: str
+    opening: str
+    """How the answer begins; written for the model."""
+    answers: tuple[str, ...]
+    """What a right answer says, in any order."""
+    needles: tuple[int, ...]
+    """The needles it depends on."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a task decides; how long the haystack is depends on the tokenizer."""
+
+    instruction: str
+    """Before the document, always visible."""
+    needles: tuple[Needle, ...]
+    """In the order in which they stand."""
+    questions: tuple[Asked, ...]
+    """Every question a user could ask."""
+    asked: int
+    """Which of them the benchmark asks."""
+    filler: str = NOISE
+    """The line around the needles."""
+
+
+Count = Callable[[str], int]
+"""How many tokens a line takes."""
+
+DocumentTask = Callable[[np.random.Generator, int, Count], Draft]
+"""(random numbers, tokens of the document, how to count them) -> what stands in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question(TextExample):
+    """One question about a document; its tokens are the document's, then its own."""
+
+    question: str
+    answers: tuple[str, ...]
+    """What a generated answer must contain, in any order."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document and its questions. Before the question is known, all of them are possible."""
+
+    tokens: Tensor
+    """(T,) always-visible prefix and blocks; no question."""
+    blocks: tuple[Span, ...]
+    text: str
+    """What the blocks say."""
+    questions: tuple[Question, ...]
+    asked: int
+    """Number of the question the benchmark asks."""
+
+    @property
+    def evidence(self) -> KeepSet:
+        """Every block a question could need."""
+        return frozenset().union(*(question.evidence for question in self.questions))
+
+
+def write_document(
+    draft: Draft, tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, length: int, block_tokens: int
+) -> Document:
+    """Exactly ``length`` tokens of blocks: the needles at random places of the haystack, whose last line is cut off."""
+    prefix, query_texts = _frame(draft, tokenizer)
+    context, facts = _haystack(draft, tokenizer, rng, length)
+    ids, offsets = encode(tokenizer, prefix + context)
+    stops = [stop - len(prefix) for _, stop in offsets]  # in the context
+    first = next(i for i, stop in enumerate(stops) if stop > 0)
+    end = first + length
+    if end > len(ids) or stops[end - 1] < facts[-1][1]:
+        raise ValueError(
+            f"length: expected room for {len(draft.needles)} needles, got {length} tokens; use a longer document"
+        )
+    tokens = torch.tensor(ids[:end])
+    edges = [0, *(stops[first + i - 1] for i in range(block_tokens, length + 1, block_tokens))]
+    blocks = tuple(Span(first + i, first + i + block_tokens) for i in range(0, length, block_tokens))
+    block_texts = tuple(context[begin:stop] for begin, stop in pairwise(edges))
+    text = context[: edges[-1]]
+    questions = []
+    for asked, query_text in zip(draft.questions, query_texts, strict=True):
+        query = _ids(tokenizer, query_text)
+        needed = [facts[i] for i in asked.needles]
+        evidence = {
+            i
+            for i, (begin, stop) in enumerate(pairwise(edges))
+            if any(begin < last and stop > start for start, last in needed)
+        }
+        questions.append(
+            Question(
+                tokens=torch.cat([tokens, torch.tensor(query)]),
+                blocks=blocks,
+                query=Span(end, end + len(query)),
+                answer=tuple(_ids(tokenizer, f"{query_text} {' '.join(asked.answers)}")[len(query) :]),
+                family=frozenset({frozenset(evidence)}),
+                text=prefix + text + query_text,
+                block_texts=block_texts,
+                question=asked.question,
+                answers=asked.answers,
+            )
+        )
+    return Document(tokens, blocks, text, tuple(questions), draft.asked)
+
+
+def _frame(draft: Draft, tokenizer: PreTrainedTokenizerBase) -> tuple[str, list[str]]:
+    """What stands before the document, and after it for each question: in the chat template when there is one."""
+    check_tokenizer(tokenizer)
+    if not tokenizer.chat_template:
+        return draft.instruction, [f"\n{asked.question}{asked.opening}" for asked in draft.questions]
+    queries = []
+    for asked in draft.questions:
+        content = f"{draft.instruction}{draft.filler}\n{asked.question}"
+        chat, place = chat_prompt(tokenizer, content)
+        queries.append(f"\n{asked.question}{chat[place + len(content) :]}{asked.opening}")
+    return chat[:place] + draft.instruction, queries
+
+
+def _haystack(
+    draft: Draft, tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, length: int
+) -> tuple[str, list[tuple[int, int]]]:
+    """At least ``length`` tokens of lines, and the characters of each fact."""
+    count = token_counter(tokenizer)
+    line = count(draft.filler)
+    room = length - sum(count(needle.line) for needle in draft.needles)
+    lines = max(0, room // line)
+    # RULER's way: no two needles in one gap, as long as there are gaps enough.
+    gaps = sorted(rng.choice(max(lines, 1), len(draft.needles), replace=lines < len(draft.needles)).tolist())
+    context = ""
+    facts: list[tuple[int, int]] = []
+    for gap in range(lines + length // line + 2):  # more than enough: the end is cut off
+        while len(facts) < len(gaps) and gaps[len(facts)] == gap:
+            needle = draft.needles[len(facts)]
+            place = len(context) + needle.line.index(needle.fact)
+            facts.append((place, place + len(needle.fact)))
+            context += f"{needle.line}\n"
+        context += f"{draft.filler}\n"
+    return context, facts
+
+
+def token_counter(tokenizer: PreTrainedTokenizerBase) -> Count:
+    """Counts the tokens of a line and its line break."""
+    return lambda line: len(_ids(tokenizer, f"{line}\n"))
+
+
+def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
+    ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    return ids

@@ -1,0 +1,80 @@
+"""Intervals and paired differences against scipy."""
+
+from math import hypot
+
+import pytest
+from scipy.stats import binomtest, sem, ttest_1samp, ttest_rel
+
+from keepset.paper.statistics import bounds, paired_difference, proportion, share_difference, sign_test
+
+CAUSAL = [0.91, 0.85, 0.99, 0.70, 0.88]
+IMITATION = [0.80, 0.83, 0.95, 0.60, 0.90]
+
+
+@pytest.mark.parametrize(("successes", "n"), [(0, 20), (7, 20), (20, 20), (299, 300)])
+def test_the_wilson_interval_is_scipys(successes: int, n: int) -> None:
+    metric = proportion("x", successes, n)
+    expected = binomtest(successes, n).proportion_ci(0.95, method="wilson")
+    assert (metric.low, metric.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_the_paired_test_is_scipys() -> None:
+    found = paired_difference(CAUSAL, IMITATION)
+    differences = [a - b for a, b in zip(CAUSAL, IMITATION, strict=True)]
+    assert found.mean == pytest.approx(0.05)
+    assert found.standard_error == pytest.approx(float(sem(differences)))
+    assert found.p_value == pytest.approx(float(ttest_rel(CAUSAL, IMITATION).pvalue))
+    interval = ttest_1samp(differences, 0).confidence_interval(0.95)
+    metric = found.metric("gap")
+    assert (metric.name, metric.value, metric.n) == ("gap", found.mean, 5)
+    assert (metric.low, metric.high) == pytest.approx((interval.low, interval.high))
+
+
+def test_the_order_of_the_arms_only_turns_the_sign() -> None:
+    one, other = paired_difference(CAUSAL, IMITATION), paired_difference(IMITATION, CAUSAL)
+    assert one.mean == pytest.approx(-other.mean)
+    assert one.p_value == pytest.approx(other.p_value)
+
+
+def test_teachers_that_agree_exactly() -> None:
+    same = paired_difference([0.5, 1.0], [0.5, 1.0])
+    assert (same.mean, same.standard_error, same.p_value) == (0.0, 0.0, 1.0)
+    apart = paired_difference([0.5, 1.0], [0.25, 0.75])
+    assert (apart.mean, apart.standard_error, apart.p_value) == (0.25, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(("first", "second"), [([0.5], [0.4]), ([0.5, 0.6], [0.4]), ([], [])])
+def test_a_pair_needs_two_teachers(first: list[float], second: list[float]) -> None:
+    with pytest.raises(ValueError, match=f"at least 2, got {len(first)} and {len(second)}"):
+        paired_difference(first, second)
+
+
+def test_shares_of_unrelated_examples_have_the_unpaired_interval() -> None:
+    # 8 of 20 right in the first, 10 in the second, 4 in both: as many as by chance
+    gap = share_difference(proportion("a", 8, 20), proportion("b", 10, 20), proportion("only", 4, 20))
+    (low1, high1), (low2, high2) = (bounds(proportion("x", right, 20)) for right in (8, 10))
+    assert gap.value == pytest.approx(-0.1)
+    assert gap.low == pytest.approx(-0.1 - hypot(0.4 - low1, high2 - 0.5))
+    assert gap.high == pytest.approx(-0.1 + hypot(high1 - 0.4, 0.5 - low2))
+
+
+def test_agreement_narrows_the_interval_and_swapping_mirrors_it() -> None:
+    def gap(first: int, second: int, only: int) -> tuple[float, float]:
+        return bounds(share_difference(*(proportion("x", count, 40) for count in (first, second, only))))
+
+    agreeing, by_chance, opposed = gap(30, 20, 10), gap(30, 20, 15), gap(30, 20, 20)
+    widths = [high - low for low, high in (agreeing, by_chance, opposed)]
+    assert widths == sorted(widths)
+    assert widths[0] < widths[1] < widths[2]
+    assert agreeing[0] > 0 > opposed[0]
+    assert gap(20, 30, 0) == pytest.approx((-agreeing[1], -agreeing[0]))
+    low, high = gap(40, 40, 0)
+    assert low < 0 < high, "two perfect shares of 40 do not show that they are equal"
+    with pytest.raises(ValueError, match="expected shares of the same examples, got 40, 30, 40"):
+        share_difference(proportion("x", 1, 40), proportion("y", 1, 30), proportion("z", 0, 40))
+
+
+def test_six_of_six_tell_two_arms_apart_and_five_of_five_do_not() -> None:
+    assert sign_test(6, 0) == pytest.approx(2 / 2**6)
+    assert sign_test(0, 6) == sign_test(6, 0) < 0.05 < sign_test(5, 0)
+    assert sign_test(7, 7) == sign_test(0, 0) == 1.0

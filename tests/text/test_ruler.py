@@ -1,0 +1,191 @@
+"""Long documents: exact lengths, and evidence blocks from whose tokens alone every question can be answered."""
+
+import re
+
+import pytest
+import torch
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+from keepset import seeds
+from keepset.models.bundled import fetched
+from keepset.text.document import NOISE, Document, Question
+from keepset.text.long_context import LONG_CONTEXT_TASKS, sample_documents
+
+CHAT = (
+    "{% for m in messages %}<|start|>{{ m['role'] }}\n{{ m['content'] }}<|end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
+)
+SEED = seeds.EVALUATION.seed(0)
+
+
+def trained_tokenizer(chat: bool) -> PreTrainedTokenizerFast:
+    """Byte-level BPE that joins a full stop with the line break after it, as Qwen's does."""
+    tokenizer = Tokenizer(models.BPE())
+    words = Regex(r" ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(words, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600,
+        special_tokens=["<|start|>", "<|end|>", "<bos>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    needle = "One of the special magic numbers for spicy-otter is: 4417302."
+    tokenizer.train_from_iterator(
+        [f"{NOISE}\n{needle}\nRegister R17 is now set to 4821.\nVAR ABC = 12345"] * 9, trainer
+    )
+    if not chat:
+        bos = [("<bos>", tokenizer.token_to_id("<bos>"))]
+        tokenizer.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=bos)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, chat_template=CHAT if chat else None)
+
+
+TOKENIZERS = {"chat": trained_tokenizer(chat=True), "plain": trained_tokenizer(chat=False)}
+
+
+@pytest.fixture(params=[*TOKENIZERS, "smollm2-135m-instruct"])
+def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
+    if request.param in TOKENIZERS:
+        return TOKENIZERS[request.param]
+    folder = fetched(request.param)
+    if folder is None:
+        pytest.skip(f"{request.param} is not fetched on this machine")
+    return PreTrainedTokenizerFast.from_pretrained(folder)
+
+
+def say(tokenizer: PreTrainedTokenizerFast, ids: object) -> str:
+    return str(tokenizer.decode(ids, clean_up_tokenization_spaces=False))
+
+
+def evidence_text(tokenizer: PreTrainedTokenizerFast, question: Question) -> str:
+    """What the evidence blocks say, read from their tokens; a bar where something is left out."""
+    parts, previous = [], None
+    for i in sorted(question.evidence):
+        span = question.blocks[i]
+        parts += ["" if previous == i - 1 else "|", say(tokenizer, question.tokens[span.start : span.stop])]
+        previous = i
+    return "".join(parts)
+
+
+def answer(task: str, question: str, text: str) -> tuple[str, ...]:
+    """An oracle: the answer to ``question`` from ``text``."""
+    if task.startswith("register_log"):
+        (name,) = re.findall(r"register (R\d+) set", question)
+        return (re.findall(rf"\b{name} is (?:now )?set to (\d+)", text)[-1],)
+    if task == "variable_tracking":
+        (value,) = re.findall(r"assigned the value (\d+)", question)
+        (name,) = re.findall(rf"\b([A-Z]+) = {value}\b", text)
+        names = [name]
+        while found := re.findall(rf"\b([A-Z]+) = VAR {names[-1]}\b", text):
+            names += found
+        return tuple(names)
+    (key,) = re.findall(r"number for (\S+) mentioned", question)
+    return tuple(re.findall(rf"{key} is: (\d+)", text))
+
+
+def answer_without(task: str, question: Question, block: int) -> tuple[str, ...] | None:
+    """What the oracle says from all other blocks; None where it finds nothing."""
+    text = "".join("|" if i == block else found for i, found in enumerate(question.block_texts))
+    try:
+        return answer(task, question.question, text)
+    except (IndexError, ValueError):
+        return None
+
+
+@pytest.mark.parametrize("task", LONG_CONTEXT_TASKS)
+@pytest.mark.parametrize("length", [512, 1024, 4096])
+def test_every_question_can_be_answered_from_its_evidence_alone(
+    task: str, length: int, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    for document in sample_documents(task, tokenizer, SEED, length, n=3):
+        assert len(document.blocks) == length // 32
+        assert {len(span) for span in document.blocks} == {32}
+        assert document.blocks[-1].stop == len(document.tokens)
+        assert document.blocks[0].start > 0, "the instruction is always visible"
+        for question in document.questions[:20]:
+            assert torch.equal(question.tokens[: len(document.tokens)], document.tokens)
+            assert question.query.start == len(document.tokens)
+            assert "".join(question.block_texts) == document.text
+            found = answer(task, question.question, evidence_text(tokenizer, question))
+            assert found == question.answers
+            for i in question.evidence:
+                assert answer_without(task, question, i) != question.answers, "every evidence block is needed"
+            assert say(tokenizer, question.answer) == f" {' '.join(found)}"
+            asked = say(tokenizer, question.tokens[question.query.start :])
+            assert question.question in asked
+            assert question.answers[0] not in asked
+            assert question.evidence <= document.evidence
+
+
+@pytest.mark.parametrize("task", LONG_CONTEXT_TASKS)
+def test_blocks_say_their_text(task: str, tokenizer: PreTrainedTokenizerFast) -> None:
+    for document in sample_documents(task, tokenizer, SEED, 512, n=3):
+        question = document.questions[document.asked]
+        for span, text in zip(question.blocks, question.block_texts, strict=True):
+            assert say(tokenizer, question.tokens[span.start : span.stop]) == text
+
+
+@pytest.mark.parametrize("task", LONG_CONTEXT_TASKS)
+def test_a_document_depends_on_its_seed_and_number_alone(task: str) -> None:
+    tokenizer = TOKENIZERS["chat"]
+    three = sample_documents(task, tokenizer, SEED, 512, n=3)
+    two = sample_documents(task, tokenizer, SEED, 512, n=2)
+    assert [document.text for document in three[:2]] == [document.text for document in two]
+    assert [document.asked for document in three[:2]] == [document.asked for document in two]
+    other = sample_documents(task, tokenizer, seeds.ROUTER_DOCUMENTS.seed(0), 512, n=3)
+    assert not {document.text for document in three} & {document.text for document in other}
+
+
+def test_how_many_questions_a_document_has() -> None:
+    tokenizer = TOKENIZERS["chat"]
+
+    def count(task: str, length: int) -> int:
+        return len(sample_documents(task, tokenizer, SEED, length)[0].questions)
+
+    assert [count(task, 512) for task in ("single", "multikey", "variable_tracking")] == [1, 4, 1]
+    assert count("multikey_lines", 1024) > 12
+    assert [count("register_log", length) for length in (512, 1024, 2048, 4096)] == [4, 8, 16, 16]
+
+
+def test_one_register_is_written_twice_and_the_last_write_wins() -> None:
+    for document in sample_documents("register_log", TOKENIZERS["chat"], SEED, 2048, n=5):
+        writes = re.findall(r"Register (R\d+) is (now )?set to (\d+)", document.text)
+        assert len(writes) == 17
+        assert [name for name, again, _ in writes if again] == [asked_register(document)]
+        stale, current = [value for name, _, value in writes if name == asked_register(document)]
+        question = document.questions[document.asked]
+        assert question.answers == (current,)
+        assert stale not in evidence_text(TOKENIZERS["chat"], question)
+
+
+def test_the_control_asks_any_register_of_the_same_documents() -> None:
+    log, control = (
+        sample_documents(task, TOKENIZERS["chat"], SEED, 1024, n=40) for task in ("register_log", "register_log_any")
+    )
+    assert [document.text for document in log] == [document.text for document in control]
+    assert {document.asked for document in log} == {0}
+    assert {document.asked for document in control} == set(range(8))
+
+
+def asked_register(document: Document) -> str:
+    return re.findall(r"register (R\d+)", document.questions[document.asked].question)[0]
+
+
+def test_multikey_asks_any_of_its_keys() -> None:
+    documents = sample_documents("multikey", TOKENIZERS["chat"], SEED, 512, n=40)
+    assert {document.asked for document in documents} == {0, 1, 2, 3}
+
+
+def test_errors() -> None:
+    tokenizer = TOKENIZERS["chat"]
+    with pytest.raises(ValueError, match="unknown long-context task 'niah'; expected one of single, multikey"):
+        sample_documents("niah", tokenizer, SEED, 512)
+    with pytest.raises(ValueError, match=r"length: expected a multiple of 32 .*, got 500"):
+        sample_documents("single", tokenizer, SEED, 500)
+    with pytest.raises(ValueError, match="length: expected room for 5 needles, got 32 tokens"):
+        sample_documents("variable_tracking", tokenizer, SEED, 32)
+    with pytest.raises(ValueError, match="expected at least 256 tokens for two registers, got 128"):
+        sample_documents("register_log", tokenizer, SEED, 128)

@@ -1,0 +1,178 @@
+"""Anybody's text: what is a sentence, which tokens are its, and every bad input."""
+
+import pytest
+from tests.tasks.test_records import CHAT, byte_tokenizer, word_tokenizer
+from transformers import PreTrainedTokenizerBase
+
+from keepset.blocks import Span
+from keepset.models.bundled import fetched
+from keepset.text.example import TextExample, split_blocks, text_example
+
+TOKENIZERS = {"bytes": byte_tokenizer(), "words": word_tokenizer()}
+PAGE = "The code for NARO is 4821. The code for BELU is 3390.\n\nThe code is now 7154. 🎉 Ünïcode?\r\nEnd"
+SAYABLE = "The code for NARO is 4821. The code is 3390.\nThe code is now 7154. "
+"""By the tokenizer of words."""
+
+
+@pytest.fixture(params=[*TOKENIZERS, "smollm2-135m-instruct"])
+def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerBase:
+    if request.param in TOKENIZERS:
+        return TOKENIZERS[request.param]
+    folder = fetched(request.param)
+    if folder is None:
+        pytest.skip(f"{request.param} is not fetched on this machine")
+    return byte_tokenizer().__class__.from_pretrained(folder)
+
+
+def pieces(text: str, blocks: str | int, tokenizer: PreTrainedTokenizerBase | None = None) -> list[str]:
+    return [text[start:stop] for start, stop in split_blocks(text, blocks, tokenizer)]
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["One. ", "Two! ", "Three? ", "Four"],
+        ["Dr. Vane met Mrs. Cole, e.g. at St. Ives, vs. Mr. Ives. ", "Then i.e. later."],
+        ["J. R. Smith and A. Ito came. ", "They left."],
+        ["It cost 3.50 or v1.2.3 dollars. ", "Cheap."],
+        ['She said "Stop." ', "Then (quietly.) ", "He left."],
+        ['"Why?" he asked. ', '"Now!" ', "She left."],
+        ["See No. 5 and p. 12 on Jan. 3. ", "He said no. ", "Then left."],
+        ["The U.S. Navy came at 5 p.m. ", "It left approx. an hour later."],
+        ["Wait... what? ", "Well... ", "Fine."],
+        ["taller than I. ", "He left."],
+        ["1. Install it. ", "2. Run it."],
+        ["one\n", "two\r\n", "three\r", "four"],
+        ["one\n\n  \n", "two\r\n\r\n", "three"],
+        ["東京は首都です。", "本当？", "「はい！」", "終わり"],
+        ["🎉 party! ", "🎉🎉"],
+        ["  led by blanks. ", "End.  \n "],
+    ],
+)
+def test_sentences(sentences: list[str]) -> None:
+    assert pieces("".join(sentences), "sentence") == sentences
+
+
+def test_other_blocks() -> None:
+    text = "one. two\r\n  three\n\n\nfour\r\n\r\nfive\n"
+    assert pieces(text, "line") == ["one. two\r\n", "  three\n\n\n", "four\r\n\r\n", "five\n"]
+    assert pieces(text, "paragraph") == ["one. two\r\n  three\n\n\n", "four\r\n\r\n", "five\n"]
+    assert pieces("  \n\n \n", "line") == []
+    assert pieces("", "sentence") == []
+
+
+@pytest.mark.parametrize("blocks", ["3 tokens", 3, "1 token"])
+def test_blocks_of_tokens(blocks: str | int) -> None:
+    tokenizer = TOKENIZERS["bytes"]
+    example = text_example(tokenizer, PAGE, "What is the code?", "4821", blocks)
+    width = int(str(blocks)[0])
+    assert [len(span) for span in example.blocks[:4]] == [width] * 4
+    assert "".join("".join(example.block_texts).split()) == "".join(PAGE.split())
+
+
+@pytest.mark.parametrize("blocks", ["sentence", "paragraph", "line"])
+def test_the_tokens_of_a_block_say_its_text(tokenizer: PreTrainedTokenizerBase, blocks: str) -> None:
+    page = SAYABLE if tokenizer is TOKENIZERS["words"] else PAGE
+    example = text_example(tokenizer, f"  {page} \n", " What is the code for NARO? ", "4821", blocks)
+    assert isinstance(example, TextExample)
+    assert "".join(example.block_texts) == f"  {page} \n"
+    assert example.query.start == example.blocks[-1].stop
+    for left, right in zip(example.blocks, example.blocks[1:], strict=False):
+        assert left.stop == right.start
+    for span, text in zip(example.blocks, example.block_texts, strict=True):
+        said = tokenizer.decode(example.tokens[span.start : span.stop], clean_up_tokenization_spaces=False)
+        assert str(said).split() == text.split()
+
+
+def test_the_prompt_is_the_context_then_the_question(tokenizer: PreTrainedTokenizerBase) -> None:
+    example = text_example(tokenizer, "The code is 4821.", "What is the code?", "4821")
+    if tokenizer.chat_template:
+        assert "user\nThe code is 4821.\n\nWhat is the code?" in example.text
+        assert example.text.endswith("assistant\n")
+        assert tokenizer.decode(example.answer) == "4821"
+    else:
+        assert example.text == "The code is 4821.\n\nQuestion: What is the code?\nAnswer:"
+        assert example.tokens[0] == tokenizer.bos_token_id
+        assert example.blocks[0].start == 1
+        assert tokenizer(f"{example.text} 4821")["input_ids"] == [*example.tokens.tolist(), *example.answer]
+
+
+def test_a_block_of_one_token() -> None:
+    tokenizer = TOKENIZERS["bytes"]
+    example = text_example(tokenizer, "a\nb\nThe code", "What?", "b", blocks=[(0, 1), (2, 3)])
+    assert [len(span) for span in example.blocks] == [1, 1]
+    assert example.block_texts == ("a", "b")
+
+
+def test_text_outside_own_spans_is_always_visible() -> None:
+    tokenizer = TOKENIZERS["bytes"]
+    example = text_example(tokenizer, PAGE, "What?", "b", blocks=[(3, 9), (20, 25), (26, 35)])
+    assert example.block_texts == (PAGE[3:9], PAGE[20:25], PAGE[26:35])
+    assert example.blocks[0].stop < example.blocks[1].start
+    assert split_blocks("a  b", [(0, 1), (1, 3), (3, 4)]) == [(0, 1), (3, 4)], "blank ones are left out"
+
+
+def test_an_answer_in_tokens_is_taken_as_it_is() -> None:
+    assert text_example(TOKENIZERS["bytes"], "One.", "What?", [7, 8]).answer == (7, 8)
+
+
+def test_candidates_hold_the_answer() -> None:
+    tokenizer = TOKENIZERS["bytes"]
+    example = text_example(tokenizer, "One.", "What?", " 4821 ", candidates=["3390", "4821"])
+    assert example.candidates[1] == example.answer
+    assert len(set(example.candidates)) == 2
+    assert text_example(tokenizer, "One.", "What?", "4821").candidates == ()
+    with pytest.raises(ValueError, match="candidates: expected the answer '7' among them"):
+        text_example(tokenizer, "One.", "What?", "7", candidates=["3390", "4821"])
+
+
+def test_a_prompt_that_ends_in_a_special_token_has_begun_the_answer() -> None:
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = CHAT.replace("<|start|>assistant\n", "<|start|>")
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|start|>"]})
+    assert tokenizer.decode(text_example(tokenizer, "One.", "What?", "4821").answer) == "4821"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"context": ""}, "context: expected some text to hide, got ''"),
+        ({"context": " \r\n"}, "context: expected some text to hide"),
+        ({"question": " \n"}, "question: expected some text"),
+        ({"answer": " "}, "answer: expected some text, got ' '"),
+        ({"answer": []}, "answer: expected at least one token, got none"),
+        ({"blocks": "word"}, "blocks: expected 'sentence', 'paragraph', 'line', a number of tokens .* got 'word'"),
+        ({"blocks": "0 tokens"}, "blocks: expected 'sentence'"),
+        ({"blocks": -3}, "blocks: expected 'sentence'"),
+        ({"blocks": [(0, 3), (2, 4)]}, r"do not overlap, got \(2, 4\) for block 1 after one that ends at 3"),
+        ({"blocks": [(5, 8), (0, 2)]}, "expected spans in order"),
+        ({"blocks": [(0, 99)]}, r"stop <= 17 \(the characters of the context\), got \(0, 99\) for block 0"),
+        ({"blocks": [(3, 3)]}, "expected spans with 0 <= start < stop"),
+        ({"blocks": []}, "context: expected some text to hide"),
+        ({"blocks": [(0, 1)]}, "block 0: expected at least one token of its own, got none for 'T'; join it"),
+    ],
+)
+def test_bad_input(arguments: dict[str, object], message: str) -> None:
+    good: dict[str, object] = {"context": "The code is 4821.", "question": "What?", "answer": "4821"}
+    with pytest.raises(ValueError, match=message):
+        text_example(TOKENIZERS["bytes"], **(good | arguments))  # type: ignore[arg-type]
+
+
+def test_counting_tokens_needs_the_tokenizer() -> None:
+    with pytest.raises(ValueError, match="counts tokens; pass the tokenizer"):
+        split_blocks("One.", 8)
+
+
+def test_an_answer_that_merges_with_the_prompt_is_refused() -> None:
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = CHAT.replace("<|start|>assistant\n", "\nAnswer\n")
+    example = text_example(tokenizer, "One.", "What?", "4821")
+    assert example.query == Span(example.blocks[-1].stop, len(example.tokens))
+    tokenizer.chat_template = CHAT.replace("<|start|>assistant\n", "What ")
+    with pytest.raises(ValueError, match="to be tokens of its own after the prompt; it merges with it"):
+        text_example(tokenizer, "One.", "What?", "is the code")
+
+
+def test_ten_thousand_sentences_are_cut_quickly() -> None:
+    example = text_example(TOKENIZERS["bytes"], "The code is 4821. " * 10_000, "What?", "4821")
+    assert len(example.blocks) == 10_000
