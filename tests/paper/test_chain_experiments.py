@@ -1,73 +1,191 @@
-"""Chain experiments end to end on untrained teachers: every metric a report asks for is there."""
+"""Chain experiments end to end on untrained teachers: every number a report asks for is there."""
 
 from pathlib import Path
 
+import pytest
 import torch
 
 from keepset.labels import FoundFamily
-from keepset.paper import chains, family_routing, hardened, oracles, recovered_routing
-from keepset.paper.experiment import Jobs, run_missing
-from keepset.paper.report import render_reports
-from keepset.paper.testbed.routers import renamed_stream, router_input
+from keepset.paper import chain_routers, chains, family_routing, hardened, oracles, recovered_routing
+from keepset.paper.claim import FAILS, HOLDS
+from keepset.paper.experiment import Experiment, run_missing
+from keepset.paper.report import made
+from keepset.paper.result import RunResult
+from keepset.paper.results import Results
+from keepset.paper.statistics import share
+from keepset.paper.table import Table
+from keepset.paper.testbed.routers import renamed_stream, router_input, score_blocks
 from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.tasks.oracle import read_records
 from keepset.paper.testbed.teachers.presets import smoke
 from keepset.routers import table_stream
 
 
-def metric_names(jobs: Jobs, folder: Path) -> dict[str, set[str]]:
-    done = run_missing(jobs, folder / "results", "small")
-    return {name: {metric.name for metric in result.metrics} for name, result in done}
+def run(folder: Path, *experiments: Experiment) -> Results:
+    found: dict[str, RunResult] = {}
+    for experiment in experiments:
+        found |= dict(run_missing(experiment.jobs("smoke"), folder / "results", "smoke"))
+    return Results(found)
 
 
-def test_chains(untrained: Path) -> None:
-    names = metric_names(chains.jobs("smoke"), untrained)
-    assert list(names) == ["chains/five-task-0", "chains/five-task-1"]
+def tables(experiment: Experiment, results: Results) -> dict[str, Table]:
+    found = [item for report in experiment.reports for item in made(report, experiment, results)]
+    return {item.name: item for item in found if isinstance(item, Table)}
+
+
+def test_every_arm_is_a_run_of_its_own(untrained: Path) -> None:
+    results = run(untrained, chains.EXPERIMENT)
+    arms = ("unrouted", *chains.ARMS)
+    assert list(results.runs) == [f"chains/five-task-{teacher}-{arm}" for teacher in (0, 1) for arm in arms]
     for arm in chains.ARMS:
-        for what in ("", "_chain", "_record0", "_record1", "_record2"):
-            assert {f"{arm}_multihop{what}_r0", f"{arm}_multihop{what}_r1"} <= names["chains/five-task-1"]
+        at = {"arm": arm, "teacher": 1, "condition": "multihop", "k": 3}
+        assert len(results.values("routed", **at)) == len(results.values("chain_recall", **at)) == 2
+        for record in range(3):
+            assert list(results.select("recall", record=record, **at)["router_seed"]) == [0, 1]
+    for arm in ("dense", "random"):
+        assert results.metric("routed", arm=arm, teacher=0, condition="multihop").n == chains.EXAMPLES["smoke"]
+
+
+def test_an_arm_alone_gives_what_it_gave_beside_others(untrained: Path) -> None:
+    config = smoke("five-task", 0)
+    batch = sample_condition("multihop", 5, 8, config.n_blocks, config.block_width, config.vocabulary)
+    model, _ = chain_routers.load_teacher(chain_routers.teacher_folder("smoke", "five-task", 0))
+    labels = {arm: label for arm, (_, label) in chain_routers.ARMS.items()}
+    with torch.no_grad():
+        table = chain_routers.label_table(model, config, {"multihop": 1.0}, chain_routers.TABLE["smoke"], labels)
+    together = chain_routers.train_routers(
+        lambda seed: chain_routers.build_router("chain", config.vocabulary, config.block_width, seed),
+        range(2),
+        {arm: loss for arm, (loss, _) in chain_routers.ARMS.items()},
+        table_stream(table.tokens, table.targets, run=0, batch=chain_routers.BATCH["smoke"]),
+        steps=chain_routers.STEPS["smoke"],
+    )
+    alone = chain_routers.train("smoke", "five-task", 0, "multihop", "trace")
+    for one, other in zip(alone, together["trace"], strict=True):
+        torch.testing.assert_close(score_blocks(one, batch), score_blocks(other, batch), rtol=1e-3, atol=1e-3)
 
 
 def test_hardened_chains_route_every_teacher(untrained: Path) -> None:
-    (names,) = metric_names(hardened.jobs("smoke"), untrained).values()
-    for teacher in ("hardened-0", "hardened-1", "five-task-0", "five-task-1"):
-        assert {f"{teacher}_dense_multihop_3hop", f"{teacher}_causal_multihop_hardened_r1"} <= names
-    assert "hardened-0_causal_multihop_3hop_record3_r0" in names
+    results = run(untrained, hardened.EXPERIMENT)
+    assert list(results.runs) == ["hardened/unrouted", *(f"hardened/labels-0-{arm}" for arm in hardened.ARMS)]
+    for mixture in ("hardened", "five-task"):
+        for teacher in (0, 1):
+            at = {"mixture": mixture, "teacher": teacher}
+            assert 0 <= results.value("routed", arm="dense", condition="multihop_3hop", **at) <= 1
+            assert results.metric("routed", arm="causal", condition="multihop_hardened", router_seed=1, k=3, **at)
+    last = results.metric(
+        "recall", arm="causal", condition="multihop_3hop", k=4, record=3, router_seed=0, mixture="hardened", teacher=0
+    )
+    assert last.n == hardened.EXAMPLES["smoke"]
+    table = tables(hardened.EXPERIMENT, results)["hardened-chains"]
+    assert [row[1] for row in table.rows if row] == 2 * ["hardened-0", "hardened-1", "five-task-0", "five-task-1"]
+    assert {row[0] for row in table.rows if row} == {"multihop_hardened, k = 3", "multihop_3hop, k = 4"}
+    assert table.notes[0].endswith("; smoke scale")
 
 
 def test_oracles(untrained: Path) -> None:
-    names = metric_names(oracles.jobs("smoke"), untrained)["oracles/five-task-0"]
-    selections = ("attention_max", "attention_mean", "rollout", "trace", "ablation", "annotated", "random")
-    assert {f"{name}_k{k}" for name in selections for k in oracles.BUDGETS} <= names
-    assert {"attention_layer0_k3", "trace_obsolete", "annotated_obsolete"} <= names
+    results = run(untrained, oracles.EXPERIMENT)
+    assert list(results.runs) == ["oracles/five-task-0", "oracles/five-task-1"]
+    for arm in oracles.SELECTIONS:
+        assert list(results.select("routed", arm=arm, teacher=0)["k"]) == list(oracles.BUDGETS)
+    assert results.metric("routed", arm="attention_layer", layer=0, k=3, teacher=0)
+    assert results.value("obsolete", arm="annotated", teacher=0) == 0
+    assert len(results.values("obsolete", arm="trace", condition="latest_write")) == 2
 
 
 def test_reports_of_chains(untrained: Path) -> None:
-    for jobs in (chains.jobs, oracles.jobs, hardened.jobs):
-        metric_names(jobs("smoke"), untrained)
-    rendered = render_reports(untrained / "results")
-    tables = ("tab-chain", "tab-chain-per-teacher", "tab-budget-readouts", "tab-trace-supervision", "hardened-chains")
-    assert {f"{name}.md" for name in tables} <= set(rendered)
+    results = run(untrained, oracles.EXPERIMENT, chains.EXPERIMENT, hardened.EXPERIMENT)
+    assert set(tables(oracles.EXPERIMENT, results)) == {"tab-budget-readouts"}
+    found = tables(chains.EXPERIMENT, results)
+    assert set(found) == {"tab-chain", "tab-chain-per-teacher", "tab-trace-supervision"}
+    assert [row[0] for row in found["tab-chain-per-teacher"].rows] == ["seed 0", "seed 1"]
+    note = "2 five-task teachers; 6 examples, 2 router seeds, 128 labelled examples, 10 steps of 16; smoke scale"
+    assert found["tab-chain"].notes == (note,)
+    assert set(tables(chains.EXPERIMENT, results.of("chains"))) == {"tab-chain-per-teacher"}, "others need more"
+    for experiment in (oracles.EXPERIMENT, chains.EXPERIMENT, hardened.EXPERIMENT):
+        for difference in experiment.differences:
+            assert difference.here(results.of(experiment.name, *difference.needs))
+
+
+def chain_runs(dense: float, causal: float, attention: float, pointer: float) -> dict[str, RunResult]:
+    """Two teachers of a hundred examples and two routers each, alike but for a tenth more attention in the second."""
+    runs = {}
+    for teacher in (0, 1):
+        shift = 0.1 * teacher
+        for arm in ("unrouted", "attention", "causal"):
+            here = [share("routed", round(100 * dense), 100, arm="dense")] if arm == "unrouted" else []
+            for seed in (0, 1) if arm != "unrouted" else ():
+                right = causal if arm == "causal" else attention + shift + 0.01 * seed
+                here.append(share("routed", round(100 * right), 100, router_seed=seed))
+                for record, kept in enumerate((1.0, pointer + shift, 1.0)):
+                    here.append(share("recall", round(100 * kept), 100, router_seed=seed, record=record))
+            runs[f"{teacher}-{arm}"] = RunResult(
+                experiment="chains",
+                scale="small",
+                at={"teacher": teacher} | ({} if arm == "unrouted" else {"arm": arm}),
+                command="keepset x",
+                config={"router_seeds": 2},
+                seeds={},
+                commit="0" * 40,
+                versions={},
+                counts={},
+                seconds=1.0,
+                metrics=tuple(here),
+            )
+    return runs
+
+
+def test_claims_about_chains() -> None:
+    verdicts = [c.verdict for c in chains.chain_claims(Results(chain_runs(1.0, 1.0, 0.3, 0.3)))]
+    assert verdicts == [HOLDS, HOLDS, HOLDS]
+    verdicts = [c.verdict for c in chains.chain_claims(Results(chain_runs(1.0, 0.5, 0.3, 0.3)))]
+    assert verdicts[0] == FAILS
+    assert chains.chain_claims(Results(chain_runs(0.5, 1.0, 0.3, 0.3))) == [], "no teacher has learned chains"
 
 
 def test_recovered_labels_train_routers(untrained: Path) -> None:
-    recovered_routing.recovered_table.cache_clear()
-    names = metric_names(recovered_routing.jobs("smoke"), untrained)
-    assert [name.split("/")[1] for name in names] == list(recovered_routing.ARMS)
-    expected = {
-        f"{what}_r{seed}" for what in ("unique", "latest_write", "multihop", "multihop_chain") for seed in (0, 1)
-    }
-    assert all(found == expected for found in names.values())
-    assert render_reports(untrained / "results")["tab-recovered-routing.md"].count("Top-k delta") == 2
+    recovered_routing.estimated_table.cache_clear()
+    results = run(untrained, recovered_routing.EXPERIMENT)
+    assert [name.split("/")[1] for name in results.runs] == list(recovered_routing.ARMS)
+    assert recovered_routing.estimated_table.cache_info().misses == 1, "one pass of effects serves all estimators"
+    for estimator in recovered_routing.ARMS:
+        for condition in ("unique", "latest_write", "multihop"):
+            found = results.select("routed", estimator=estimator, condition=condition, teacher=0)
+            assert list(found["router_seed"]) == [0, 1]
+        assert list(results.select("chain_recall", estimator=estimator)["condition"]) == ["multihop"] * 2
+    table = tables(recovered_routing.EXPERIMENT, results)["tab-recovered-routing"]
+    assert sum(row[0].startswith("Top-k delta") for row in table.rows) == 2
+
+
+@pytest.mark.parametrize("arm", ["saliency", "annotated"])
+def test_labels_without_effects_are_not_paid_for_with_effects(untrained: Path, arm: str) -> None:
+    recovered_routing.estimated_table.cache_clear()
+    table = recovered_routing.labelled_table("smoke", arm)
+    assert list(table.targets) == [arm]
+    assert recovered_routing.estimated_table.cache_info().misses == 0
+
+
+def test_an_estimator_that_has_not_run_is_said_to_be_missing(untrained: Path) -> None:
+    experiment = recovered_routing.EXPERIMENT
+    results = Results({"recovered_routing/annotated": experiment.jobs("smoke")["recovered_routing/annotated"]()})
+    assert [difference.here(results) for difference in experiment.differences] == ["not run", "not run"]
+    assert [row[0] for row in tables(experiment, results)["tab-recovered-routing"].rows] == [
+        "Annotated (not recovered)"
+    ]
 
 
 def test_families_train_routers(untrained: Path) -> None:
-    family_routing.labelled_table.cache_clear()
-    names = metric_names(family_routing.jobs("smoke"), untrained)
-    assert [name.split("/")[1] for name in names] == list(family_routing.ARMS)
-    expected = {f"{what}_{which}" for what in ("routed", "nonce", "chain") for which in ("r0", "r1", "random")}
-    assert all(found == expected for found in names.values())
-    assert "Found families" in render_reports(untrained / "results")["family-routing.md"]
+    family_routing.papers_table.cache_clear()
+    results = run(untrained, family_routing.EXPERIMENT)
+    assert [name.split("/")[1] for name in results.runs] == [*family_routing.ARMS, "random"]
+    for label in family_routing.ARMS:
+        for operator in ("mask", "nonce"):
+            assert list(results.select("routed", label=label, operator=operator)["router_seed"]) == [0, 1]
+        assert list(results.select("chain_recall", label=label)["router_seed"]) == [0, 1]
+    assert results.metric("routed", label="random", operator="nonce").n == family_routing.EXAMPLES["smoke"]
+    table = tables(family_routing.EXPERIMENT, results)["family-routing"]
+    assert [row[0] for row in table.rows] == list(family_routing.TITLES.values())
+    assert "three of 9 blocks" in table.caption
 
 
 def test_a_family_becomes_its_smallest_sets() -> None:

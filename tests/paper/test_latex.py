@@ -9,7 +9,7 @@ import pytest
 
 from keepset.paper.table import latex_text
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESULTS = Path(__file__).parents[2] / "docs" / "results" / "tex"
 DOCUMENT = RESULTS / "tables.tex"
 TABLES = sorted(set(RESULTS.glob("*.tex")) - {DOCUMENT})
 

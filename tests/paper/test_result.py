@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from keepset.paper.result import SCHEMA_VERSION, Metric, RunResult, load_result, load_results, save_result
+from keepset.paper.result import SCHEMA_VERSION, Metric, RunResult, load_result, save_result
 
 RESULT = RunResult(
     experiment="teachers",
     scale="smoke",
+    at={"teacher": 0, "mixture": "five-task"},
     command="keepset teacher evaluate DIR",
     config={"seed": 0, "stages": [{"until": 3}], "lr": 0.1},
     seeds={"evaluation": 3_000_000_000},
@@ -20,7 +21,11 @@ RESULT = RunResult(
     versions={"python": "3.11.0"},
     counts={"examples": 100},
     seconds=1.5,
-    metrics=(Metric(name="unique", value=1 / 3, n=100, low=0.25, high=0.43), Metric(name="loss", value=0.1, n=100)),
+    metrics=(
+        Metric(what="dense", at={"condition": "unique", "floor": 1.0, "solved": True}, value=1 / 3, n=3, each="1.0"),
+        Metric(what="dense", at={"condition": "multihop", "k": 1}, value=0.5, n=100, low=0.4, high=0.6),
+        Metric(what="loss", value=0.1, n=100),
+    ),
 )
 
 
@@ -38,16 +43,26 @@ def test_a_result_reads_back_as_it_was_written(tmp_path: Path) -> None:
     assert [found.name for found in path.parent.iterdir()] == ["run.json"]
 
 
-def test_results_of_one_experiment_come_in_file_order(tmp_path: Path) -> None:
-    for name, experiment in (("b", "teachers"), ("a", "teachers"), ("c", "other")):
-        write(tmp_path / f"{name}.json", experiment=experiment, command=name)
-    assert [result.command for result in load_results(tmp_path, "teachers")] == ["a", "b"]
+def test_coordinates_keep_their_types(tmp_path: Path) -> None:
+    save_result(RESULT, tmp_path / "run.json")
+    first, second, _ = load_result(tmp_path / "run.json").metrics
+    assert [type(value) for value in first.at.values()] == [str, float, bool]
+    assert type(second.at["k"]) is int
 
 
-def test_a_metric_is_found_by_name() -> None:
-    assert RESULT.metric("unique").n == 100
-    with pytest.raises(KeyError, match="teachers: no metric 'uniqe'; it has unique, loss"):
-        RESULT.metric("uniqe")
+def test_a_metric_is_one_line(tmp_path: Path) -> None:
+    """So that a change of one number is a change of one line."""
+    path = tmp_path / "run.json"
+    save_result(RESULT, path)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    loss = '{"what": "loss", "value": 0.1, "n": 100}'
+    assert lines[-3:] == [f"  {loss}", " ]", "}"], "and says nothing of what it has not"
+    changed = RESULT.metrics[1].model_copy(update={"value": 0.7})
+    save_result(RESULT.model_copy(update={"metrics": (RESULT.metrics[0], changed, RESULT.metrics[2])}), path)
+    pairs = zip(lines, path.read_text(encoding="utf-8").splitlines(), strict=True)
+    assert [(old, new) for old, new in pairs if old != new] == [
+        (lines[-4], lines[-4].replace('"value": 0.5', '"value": 0.7'))
+    ]
 
 
 def test_a_result_cannot_be_changed() -> None:
@@ -57,7 +72,17 @@ def test_a_result_cannot_be_changed() -> None:
 
 def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "run.json", schema_version=SCHEMA_VERSION + 1, something_new=1)
-    message = f"run.json: expected results schema {SCHEMA_VERSION} or older, got {SCHEMA_VERSION + 1}; .*upgrade"
+    message = f"run.json: expected results schema {SCHEMA_VERSION}, got {SCHEMA_VERSION + 1}; .*upgrade"
+    with pytest.raises(ValueError, match=message):
+        load_result(path)
+
+
+def test_an_older_schema_is_refused(tmp_path: Path) -> None:
+    named = [{"name": "unique", "value": 1.0, "n": 1, "low": None, "high": None}]
+    path = write(tmp_path / "run.json", schema_version=1, metrics=named)
+    message = (
+        "run.json: expected results schema 2, got 1, whose numbers have names instead of coordinates; run the command"
+    )
     with pytest.raises(ValueError, match=message):
         load_result(path)
 
@@ -82,8 +107,9 @@ def test_json_without_a_schema_version_is_refused(tmp_path: Path, content: str) 
     ("changes", "message"),
     [
         ({"colour": "red"}, "colour\n.*Extra inputs are not permitted"),
-        ({"metrics": [{"name": "unique", "value": 1, "n": 1, "std": 0}]}, r"metrics.0.std\n.*Extra inputs"),
-        ({"metrics": [{"name": "unique", "value": 1}]}, r"metrics.0.n\n.*Field required"),
+        ({"metrics": [{"what": "unique", "value": 1, "n": 1, "std": 0}]}, r"metrics.0.std\n.*Extra inputs"),
+        ({"metrics": [{"what": "unique", "value": 1}]}, r"metrics.0.n\n.*Field required"),
+        ({"metrics": [{"what": "x", "value": 1, "n": 1, "at": {"k": None}}]}, r"metrics.0.at.k(.*\n)*.*valid integer"),
         ({"commit": None}, "commit\n.*Field required"),
         ({"counts": {"examples": "many"}}, r"counts.examples\n.*valid integer"),
     ],

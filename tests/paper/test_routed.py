@@ -47,7 +47,7 @@ def test_a_budget_rounds_up(fraction: float, n_blocks: int, expected: int) -> No
 
 @pytest.mark.parametrize("fraction", [0.0, -0.1, 1.5])
 def test_a_budget_is_a_share(fraction: float) -> None:
-    with pytest.raises(ValueError, match=r"budget: expected a fraction of the blocks in \(0, 1\]"):
+    with pytest.raises(ValueError, match=r"budget: expected a share in \(0, 1\]"):
         budget_blocks(fraction, 16)
 
 

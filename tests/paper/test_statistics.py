@@ -5,7 +5,8 @@ from math import hypot
 import pytest
 from scipy.stats import binomtest, sem, ttest_1samp, ttest_rel
 
-from keepset.paper.statistics import bounds, paired_difference, proportion, share_difference, sign_test
+from keepset.paper.statistics import bounds, paired_difference, pooled, share, share_difference, sign_test
+from keepset.statistics import wilson
 
 CAUSAL = [0.91, 0.85, 0.99, 0.70, 0.88]
 IMITATION = [0.80, 0.83, 0.95, 0.60, 0.90]
@@ -13,9 +14,26 @@ IMITATION = [0.80, 0.83, 0.95, 0.60, 0.90]
 
 @pytest.mark.parametrize(("successes", "n"), [(0, 20), (7, 20), (20, 20), (299, 300)])
 def test_the_wilson_interval_is_scipys(successes: int, n: int) -> None:
-    metric = proportion("x", successes, n)
     expected = binomtest(successes, n).proportion_ci(0.95, method="wilson")
-    assert (metric.low, metric.high) == pytest.approx((expected.low, expected.high))
+    assert wilson(successes, n) == pytest.approx((expected.low, expected.high))
+    assert all(0 <= end <= 1 for end in wilson(successes, n))
+
+
+@pytest.mark.parametrize(("successes", "n"), [(11, 10), (-1, 10), (0, 0)])
+def test_an_impossible_share_is_refused(successes: int, n: int) -> None:
+    with pytest.raises(ValueError, match=f"expected 0 <= successes <= n and n >= 1, got {successes} of {n}"):
+        wilson(successes, n)
+
+
+def test_a_share_has_its_interval_and_its_coordinates() -> None:
+    found = share("routed", 7, 20, arm="causal", teacher=0)
+    assert (found.what, found.at, found.value, found.n) == ("routed", {"arm": "causal", "teacher": 0}, 0.35, 20)
+    assert (found.low, found.high) == wilson(7, 20)
+
+
+def test_pooled_shares_weigh_by_their_examples() -> None:
+    parts = [share("routed", 1, 3, teacher=0), share("routed", 299, 300, teacher=1)]
+    assert pooled("all", iter(parts)) == share("all", 300, 303)
 
 
 def test_the_paired_test_is_scipys() -> None:
@@ -26,7 +44,7 @@ def test_the_paired_test_is_scipys() -> None:
     assert found.p_value == pytest.approx(float(ttest_rel(CAUSAL, IMITATION).pvalue))
     interval = ttest_1samp(differences, 0).confidence_interval(0.95)
     metric = found.metric("gap")
-    assert (metric.name, metric.value, metric.n) == ("gap", found.mean, 5)
+    assert (metric.what, metric.value, metric.n) == ("gap", found.mean, 5)
     assert (metric.low, metric.high) == pytest.approx((interval.low, interval.high))
 
 
@@ -51,8 +69,8 @@ def test_a_pair_needs_two_teachers(first: list[float], second: list[float]) -> N
 
 def test_shares_of_unrelated_examples_have_the_unpaired_interval() -> None:
     # 8 of 20 right in the first, 10 in the second, 4 in both: as many as by chance
-    gap = share_difference(proportion("a", 8, 20), proportion("b", 10, 20), proportion("only", 4, 20))
-    (low1, high1), (low2, high2) = (bounds(proportion("x", right, 20)) for right in (8, 10))
+    gap = share_difference(share("a", 8, 20), share("b", 10, 20), share("only", 4, 20))
+    (low1, high1), (low2, high2) = (bounds(share("x", right, 20)) for right in (8, 10))
     assert gap.value == pytest.approx(-0.1)
     assert gap.low == pytest.approx(-0.1 - hypot(0.4 - low1, high2 - 0.5))
     assert gap.high == pytest.approx(-0.1 + hypot(high1 - 0.4, 0.5 - low2))
@@ -60,7 +78,7 @@ def test_shares_of_unrelated_examples_have_the_unpaired_interval() -> None:
 
 def test_agreement_narrows_the_interval_and_swapping_mirrors_it() -> None:
     def gap(first: int, second: int, only: int) -> tuple[float, float]:
-        return bounds(share_difference(*(proportion("x", count, 40) for count in (first, second, only))))
+        return bounds(share_difference(*(share("x", count, 40) for count in (first, second, only))))
 
     agreeing, by_chance, opposed = gap(30, 20, 10), gap(30, 20, 15), gap(30, 20, 20)
     widths = [high - low for low, high in (agreeing, by_chance, opposed)]
@@ -71,7 +89,7 @@ def test_agreement_narrows_the_interval_and_swapping_mirrors_it() -> None:
     low, high = gap(40, 40, 0)
     assert low < 0 < high, "two perfect shares of 40 do not show that they are equal"
     with pytest.raises(ValueError, match="expected shares of the same examples, got 40, 30, 40"):
-        share_difference(proportion("x", 1, 40), proportion("y", 1, 30), proportion("z", 0, 40))
+        share_difference(share("x", 1, 40), share("y", 1, 30), share("z", 0, 40))
 
 
 def test_six_of_six_tell_two_arms_apart_and_five_of_five_do_not() -> None:

@@ -9,15 +9,7 @@ Reading order: ``result`` (one run on disk), ``results`` (all of them as a data 
 the laboratory declares), ``table``, ``claim``, then any experiment, and ``report``, which renders them all.
 """
 
-from typing import Any
+# Not on first use: importing the file ``results`` later would put the module in the place of the function.
+from keepset.paper.results import results
 
 __all__ = ["results"]
-
-
-def __getattr__(name: str) -> Any:
-    # On first use: the laboratory's experiments must not pay for pandas, nor readers of results for torch.
-    if name == "results":
-        from keepset.paper.results import results
-
-        return results
-    raise AttributeError(f"module 'keepset.paper' has no attribute {name!r}")

@@ -25,7 +25,7 @@ def experiments() -> dict[str, Experiment]:
 
 def labels(experiment: Experiment) -> list[str]:
     """The tables and figures of the paper that an experiment's reports are."""
-    return [label.strip() for report in experiment.reports if not report.beyond for label in report.label.split(",")]
+    return [label for report in experiment.reports if not report.beyond for label in report.labels]
 
 
 def find_experiments(names: Sequence[str]) -> dict[str, Experiment]:
@@ -39,11 +39,11 @@ def find_experiments(names: Sequence[str]) -> dict[str, Experiment]:
         elif name in known:
             for experiment in every.values():
                 for report in experiment.reports:
-                    if name in report.label.replace(" ", "").split(","):
+                    if name in report.labels:
                         wanted |= {experiment.name, *report.needs}
         else:
             raise ValueError(
                 f"unknown experiment {name!r}; expected one of {', '.join(every)}, or a result of the paper: "
-                f"{', '.join(sorted(label for label in known if ':' in label))}"
+                f"{', '.join(sorted(known))}"
             )
     return {name: experiment for name, experiment in every.items() if name in wanted}

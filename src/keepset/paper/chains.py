@@ -1,122 +1,308 @@
 """Chain routers on multi-hop: attention, backward trace and annotated chains as targets, on each teacher's own labels.
 
-Gives ``tab:chain-per-teacher``, the router rows of ``tab:chain`` and the chains column of ``tab:trace-supervision``.
-One result per five-task teacher.
+Gives ``tab:chain``, ``tab:chain-per-teacher`` and ``tab:trace-supervision``. One result per five-task teacher and arm,
+and one per teacher for what no router has a part in: the dense teacher and random gates.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import partial
+from statistics import fmean
 
-import torch
-from torch import Tensor
-from transformers import PreTrainedModel
+from scipy.stats import f_oneway, pearsonr
 
 from keepset import seeds
-from keepset.blocks import ExampleBatch
-from keepset.labels import top_k
+from keepset.paper.chain_routers import (
+    ARMS,
+    BATCH,
+    CHAIN,
+    EXAMPLES,
+    ROUTER_SEEDS,
+    STEPS,
+    TABLE,
+    routed_metrics,
+    train,
+    training_note,
+    unrouted_metrics,
+)
+from keepset.paper.claim import FAILS, HOLDS, OPEN, Claim, above, interval
 from keepset.paper.dense import evaluation_batch, evaluation_seed
-from keepset.paper.experiment import Jobs, run_result
-from keepset.paper.result import Metric, RunResult
-from keepset.paper.routed import chain_blocks, chain_recall, random_scores, routed_correct, routed_probe, top_blocks
-from keepset.paper.router_tables import Label, annotated_family, block_attention, label_table
-from keepset.paper.statistics import proportion
+from keepset.paper.experiment import Difference, Experiment, Jobs, Report, run_result
+from keepset.paper.result import RunResult
+from keepset.paper.results import Results
+from keepset.paper.statistics import pooled
+from keepset.paper.table import Table, bracket, spread
 from keepset.paper.teachers import teacher_folder, teacher_seeds
-from keepset.paper.testbed.routers import Router, build_router, score_blocks
-from keepset.paper.testbed.teachers.teacher import accuracy, load_teacher
-from keepset.readouts import backward_trace
-from keepset.routers import KL, Coverage, Loss, table_stream, train_routers
-from keepset.routers.targets import acceptable_sets
+from keepset.paper.testbed.teachers.teacher import load_teacher
 
-EXPERIMENT = "chains"
+NAME = "chains"
 MIXTURE = "five-task"
 CONDITION = "multihop"
-CHAIN = 3
-"""Records of a two-hop chain, and the budget."""
-EXAMPLES = {"smoke": 6, "small": 300, "paper": 300}
-TABLE = {"smoke": 128, "small": 12_800, "paper": 256_000}
-"""Labelled training examples; the small scale reads its table ten times."""
-STEPS = {"smoke": 10, "small": 4_000, "paper": 4_000}
-BATCH = {"smoke": 16, "small": 32, "paper": 64}
-"""The paper's, and what it uses where a machine is shared."""
-ROUTER_SEEDS = {"smoke": 2, "small": 3, "paper": 3}
 
 
 def jobs(scale: str) -> Jobs:
-    """One result per five-task teacher."""
-    return {f"chains/{MIXTURE}-{seed}": partial(route, scale, seed) for seed in teacher_seeds(scale, MIXTURE)}
+    """Teacher by teacher: without a router, then every arm."""
+    found: Jobs = {}
+    for teacher in teacher_seeds(scale, MIXTURE):
+        found[f"{NAME}/{MIXTURE}-{teacher}-unrouted"] = partial(unrouted, scale, teacher)
+        found |= {f"{NAME}/{MIXTURE}-{teacher}-{arm}": partial(route, scale, teacher, arm) for arm in ARMS}
+    return found
 
 
-def route(scale: str, seed: int) -> RunResult:
-    """Trains every arm on the labels of one teacher and routes that teacher."""
+def unrouted(scale: str, teacher: int) -> RunResult:
+    """The dense teacher, and random gates."""
     started = time.monotonic()
-    routers = train(scale, MIXTURE, seed, CONDITION)
-    model, config = load_teacher(teacher_folder(scale, MIXTURE, seed))
+    model, config = load_teacher(teacher_folder(scale, MIXTURE, teacher))
     batch = evaluation_batch(config, CONDITION, EXAMPLES[scale])
     return run_result(
-        EXPERIMENT,
+        NAME,
         scale,
         started,
+        at={"mixture": MIXTURE, "teacher": teacher},
+        config={"mixture": MIXTURE, "seed": teacher, "condition": CONDITION, "budget": CHAIN},
+        seeds={"evaluation": evaluation_seed(CONDITION)},
+        counts={"examples": EXAMPLES[scale]},
+        metrics=unrouted_metrics(CONDITION, model, batch, CHAIN),
+    )
+
+
+def route(scale: str, teacher: int, arm: str) -> RunResult:
+    """Trains one arm on the labels of one teacher and routes that teacher."""
+    started = time.monotonic()
+    routers = train(scale, MIXTURE, teacher, CONDITION, arm)
+    model, config = load_teacher(teacher_folder(scale, MIXTURE, teacher))
+    batch = evaluation_batch(config, CONDITION, EXAMPLES[scale])
+    return run_result(
+        NAME,
+        scale,
+        started,
+        at={"mixture": MIXTURE, "teacher": teacher, "arm": arm},
         config={
             "mixture": MIXTURE,
-            "seed": seed,
+            "seed": teacher,
             "condition": CONDITION,
             "budget": CHAIN,
             "router_seeds": ROUTER_SEEDS[scale],
             "router": "chain",
         },
-        seeds={"router_init": seeds.ROUTER_INIT.seed(0), "router_stream": seeds.ROUTER_STREAM.seed(seed)},
+        seeds={"router_init": seeds.ROUTER_INIT.seed(0), "router_stream": seeds.ROUTER_STREAM.seed(teacher)},
         counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale], "batch": BATCH[scale]},
         metrics=routed_metrics(CONDITION, model, batch, routers, CHAIN),
     )
 
 
-def traced(model: PreTrainedModel, batch: ExampleBatch) -> Tensor:
-    """(B, 1, N) bool: the three blocks with the strongest path to the answer, as the one acceptable set."""
-    return acceptable_sets(top_k(backward_trace(model, batch.first_query(), batch.blocks), CHAIN))
-
-
-ARMS: dict[str, tuple[Loss, Label]] = {
-    "attention": (KL(), block_attention),
-    "trace": (Coverage(), traced),
-    "causal": (Coverage(), annotated_family),
+LABELS = {"attention": "attention (KL)", "trace": "backward trace (coverage)", "causal": "causal (coverage)"}
+PAPER_ROUTERS = {"attention": "0.36–0.98", "trace": "0.98–0.99", "causal": "0.99–1.00"}
+PAPER_FIRST = {"attention": ("0.37", "1.00/0.00/1.00"), "causal": ("0.99", "1.00/1.00/1.00")}
+"""Of the first teacher: routed, recall of each record."""
+PAPER_PER_TEACHER = {
+    0: ("0.37 [0.36–0.38]", "0.99"),
+    1: ("0.98 [0.97–0.98]", "1.00"),
+    2: ("0.48 [0.44–0.51]", "0.99"),
+    4: ("0.93 [0.93–0.94]", "0.99"),
 }
+"""Attention, causal. The paper's teacher 3 did not learn chains."""
 
 
-def train(scale: str, mixture: str, seed: int, condition: str) -> dict[str, list[Router]]:
-    """Arm -> one chain router per seed, on one teacher's labels of ``condition``."""
-    model, config = load_teacher(teacher_folder(scale, mixture, seed))
-    with torch.no_grad():
-        table = label_table(
-            model, config, {condition: 1.0}, TABLE[scale], {arm: label for arm, (_, label) in ARMS.items()}
-        )
-    return train_routers(
-        lambda router_seed: build_router("chain", config.vocabulary, config.block_width, router_seed),
-        range(ROUTER_SEEDS[scale]),
-        {arm: loss for arm, (loss, _) in ARMS.items()},
-        table_stream(table.tokens, table.targets, run=seed, batch=BATCH[scale]),
-        steps=STEPS[scale],
+def chain_table(results: Results) -> Table:
+    """``tab:chain``: labels and routers on multi-hop at the size of a chain."""
+    routed, oracles = results.of(NAME), results.of("oracles")
+
+    def oracle(*arms: str) -> list[float]:
+        return [value for arm in arms for value in oracles.values("routed", arm=arm, k=CHAIN)]
+
+    best_layer = [
+        max(oracles.values("routed", arm="attention_layer", k=CHAIN, teacher=teacher))
+        for teacher in oracles.coordinates("teacher")
+    ]
+    attention = oracle("attention_max", "attention_mean")
+    rows: list[tuple[str, ...]] = [
+        ("Dense teacher (no routing)", "", f"{spread(oracles.values('routed', arm='dense'))} (0.99)", ""),
+        ("Oracle on labels", "annotated chain", f"{spread(oracle('annotated'))} (0.99–1.00)", ""),
+        ("Oracle on labels", "ablation ranking", f"{spread(oracle('ablation'))} (0.98–0.99)", ""),
+        ("Oracle on labels", "teacher attention", f"{spread(attention)} (0.41–0.98)", ""),
+        ("Oracle on labels", "attention, best layer", f"{spread(best_layer)} (0.21–0.55)", ""),
+    ]
+    for arm, (accuracy, recall) in PAPER_FIRST.items():
+        first = f"{fmean(routed.values('routed', arm=arm, teacher=0)):.2f} ({accuracy})"
+        rows.append(("Chain router, seed 0", LABELS[arm], first, f"{record_recall(routed, arm, 0)} ({recall})"))
+    for arm, title in LABELS.items():
+        found = spread(routed.values("routed", arm=arm))
+        rows.append(("Chain router, all teachers", title, f"{found} ({PAPER_ROUTERS[arm]})", ""))
+    rows.append(("Random gates", "", f"{spread(routed.values('routed', arm='random'))} (0.04)", ""))
+    return Table(
+        name="tab-chain",
+        caption=(
+            f"Multi-hop routing at three blocks (of {oracles.run().config['n_blocks']}; the paper's 32). Oracles "
+            "select from labels; ranges are over teachers and router seeds (the paper's in brackets). Chain recall is "
+            "first pointer/second pointer/value, mean over router seeds. Best layer is post hoc, an upper bound."
+        ),
+        columns=("Selector", "Supervision", "Routed", "Chain recall"),
+        rows=tuple(rows),
+        notes=(teachers_note(routed),),
     )
 
 
-def routed_metrics(
-    name: str, model: PreTrainedModel, batch: ExampleBatch, routers: Mapping[str, list[Router]], k: int
-) -> list[Metric]:
-    """Dense, random, and every router: routed accuracy, and which elements of the chain it keeps."""
-    n = len(batch)
-    probe, chain = routed_probe(model, batch), chain_blocks(batch)
-    chance = top_blocks(random_scores(n, len(batch.blocks), evaluation_seed(name)), k)
-    metrics = [
-        proportion(f"dense_{name}", int(accuracy(model, batch).sum()), n),
-        proportion(f"random_{name}", int(routed_correct(probe, chance).sum()), n),
+def per_teacher_table(routed: Results) -> Table:
+    """``tab:chain-per-teacher``: every teacher's own labels."""
+    rows = []
+    for teacher in routed.coordinates("teacher"):
+        attention, causal = PAPER_PER_TEACHER.get(teacher, ("not converged", "not converged"))
+        by_arm = {arm: bracket(routed.values("routed", arm=arm, teacher=teacher)) for arm in ARMS}
+        rows.append(
+            (
+                f"seed {teacher}",
+                f"{routed.value('routed', arm='dense', teacher=teacher):.2f}",
+                f"{by_arm['attention']} ({attention})",
+                by_arm["trace"],
+                f"{by_arm['causal']} ({causal})",
+                record_recall(routed, "attention", teacher),
+                record_recall(routed, "causal", teacher),
+            )
+        )
+    return Table(
+        name="tab-chain-per-teacher",
+        caption=(
+            "Chain routers trained on each teacher's own labels: mean over router seeds with the range in brackets "
+            "(the paper's in round ones). Recall is first pointer/second pointer/value."
+        ),
+        columns=(
+            "Teacher",
+            "Dense",
+            "Attention (KL)",
+            "Backward trace",
+            "Causal (coverage)",
+            "Recall, attention",
+            "Recall, causal",
+        ),
+        rows=tuple(rows),
+        notes=(teachers_note(routed),),
+    )
+
+
+def trace_supervision_table(results: Results) -> Table:
+    """``tab:trace-supervision``: three targets on chains, on hardened chains, and what they keep of obsolete writes."""
+    routed, oracles, hardened = results.of(NAME), results.of("oracles"), results.of("hardened")
+    rows = []
+    for arm, title, selection, papers in (
+        ("causal", "Annotated evidence", "annotated", ("0.99–1.00", "0.99–1.00", "0.00")),
+        ("trace", "Backward trace", "trace", ("0.98–0.99", "0.98–0.99", "0.91–1.00")),
+        ("attention", "Answer-position attention", "attention_max", ("0.36–0.98", "0.97", "0.70–0.99")),
+    ):
+        measured = (
+            routed.values("routed", arm=arm),
+            hardened.values("routed", arm=arm, condition="multihop_hardened", mixture="hardened", teacher=0),
+            oracles.values("obsolete", arm=selection),
+        )
+        cells = (f"{spread(found)} ({paper})" for found, paper in zip(measured, papers, strict=True))
+        rows.append((title, *cells))
+    return Table(
+        name="tab-trace-supervision",
+        caption=(
+            "The backward trace as a target: chain routers trained on each label, ranges over teachers and router "
+            "seeds (the paper's in brackets). The last column is how often the three selected blocks of a latest-write "
+            "example hold a superseded write."
+        ),
+        columns=("Supervision", "Chains", "Hardened chains", "Keeps an obsolete write"),
+        rows=tuple(rows),
+        notes=(teachers_note(routed),),
+    )
+
+
+def record_recall(routed: Results, arm: str, teacher: int) -> str:
+    means = [fmean(routed.values("recall", arm=arm, teacher=teacher, record=i)) for i in range(CHAIN)]
+    return "/".join(f"{mean:.2f}" for mean in means)
+
+
+def teachers_note(routed: Results) -> str:
+    """How the routers were trained; teachers whose routers saw other batches are named."""
+    runs = {teacher: routed.run(teacher=teacher, arm="causal") for teacher in routed.coordinates("teacher")}
+    usual = list(runs.values())[-1]
+    apart = "".join(
+        f"; seed {teacher}: batches of {run.counts['batch']}, {run.counts['table']:,} examples"
+        for teacher, run in runs.items()
+        if run.counts["batch"] != usual.counts["batch"]
+    )
+    return f"{len(runs)} {MIXTURE} teachers; {training_note(usual)}{apart}"
+
+
+CONVERGED = 0.9
+"""Dense accuracy on multi-hop above which a teacher has learned chains; the paper's failed one has 0.07."""
+CAUSAL_FLOOR = 0.95
+
+
+def chain_claims(routed: Results) -> list[Claim]:
+    """Causal routers on every converged teacher; imitation's spread, and what explains it."""
+    dense = {teacher: routed.value("routed", arm="dense", teacher=teacher) for teacher in routed.coordinates("teacher")}
+    converged = [teacher for teacher, value in dense.items() if value >= CONVERGED]
+    if len(converged) < 2:
+        return []
+    lowest = min(converged, key=lambda teacher: fmean(routed.values("routed", arm="causal", teacher=teacher)))
+    router_seeds = routed.run(teacher=lowest, arm="causal").config["router_seeds"]
+    worst = pooled(
+        "routed",
+        [routed.metric("routed", arm="causal", teacher=lowest, router_seed=seed) for seed in range(router_seeds)],
+    )
+    spreads = [routed.values("routed", arm="attention", teacher=teacher) for teacher in converged]
+    means = [fmean(values) for values in spreads]
+    p_value = float(f_oneway(*spreads).pvalue)
+    within = max(max(values) - min(values) for values in spreads)
+    recall = {
+        name: [v for teacher in converged for v in routed.values("recall", arm="attention", teacher=teacher, record=i)]
+        for i, name in enumerate(("first pointer", "second pointer", "value"))
+    }
+    accuracy = [value for values in spreads for value in values]
+    routers = f"{len(converged)} teachers × {router_seeds} routers"
+    return [
+        Claim(
+            "Multi-hop: causal routers at 0.95 or more on every converged teacher",
+            "0.99 to 1.00",
+            f"lowest teacher {interval(worst)}",
+            f"{len(converged)} teachers; {worst.n} answers",
+            above(worst, CAUSAL_FLOOR),
+        ),
+        Claim(
+            "Multi-hop: imitation moves across teachers by more than across router seeds",
+            "0.36 to 0.98; seeds within 0.08",
+            f"{min(means):.2f} to {max(means):.2f}; seeds within {within:.2f}; p = {p_value:.1g} (one-way analysis)",
+            routers,
+            HOLDS if p_value < 0.05 and max(means) - min(means) > within else OPEN,
+        ),
+        Claim(
+            "Multi-hop: second-pointer recall explains imitation's accuracy",
+            "recall 0.00 to 0.99, the others near 1.00; accuracy 0.37 to 0.98",
+            "; ".join(f"{record} {min(found):.2f} to {max(found):.2f}" for record, found in recall.items())
+            + f"; accuracy {min(accuracy):.2f} to {max(accuracy):.2f}",
+            routers,
+            explains(recall["second pointer"], accuracy),
+        ),
     ]
-    for arm, trained in routers.items():
-        for seed, router in enumerate(trained):
-            kept = top_blocks(score_blocks(router, batch), k)
-            recall = chain_recall(kept, chain)
-            metrics.append(proportion(f"{arm}_{name}_r{seed}", int(routed_correct(probe, kept).sum()), n))
-            metrics.append(proportion(f"{arm}_{name}_chain_r{seed}", int(recall.all(1).sum()), n))
-            for place in range(chain.shape[1]):
-                kept_here = int(recall[:, place].sum())
-                metrics.append(proportion(f"{arm}_{name}_record{place}_r{seed}", kept_here, n))
-    return metrics
+
+
+def explains(recall: Sequence[float], accuracy: Sequence[float]) -> str:
+    """A record that is always kept explains no failure; otherwise the two have to rise together."""
+    if min(recall) >= CAUSAL_FLOOR:
+        return FAILS if min(accuracy) < CAUSAL_FLOOR else OPEN
+    low, high = pearsonr(recall, accuracy).confidence_interval()
+    return HOLDS if low > 0 else FAILS if high < 0 else OPEN
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    place=40,
+    jobs=jobs,
+    reports=(
+        Report("tab:chain", "chains", chain_table, needs=("oracles",)),
+        Report("tab:chain-per-teacher", "chains", per_teacher_table),
+        Report("tab:trace-supervision", "chains", trace_supervision_table, needs=("oracles", "hardened")),
+    ),
+    claims=chain_claims,
+    differences=(
+        Difference(
+            "tab:chain, imitation routers",
+            "0.36–0.98",
+            lambda results: spread(results.values("routed", arm="attention")),
+            "a router that distils attention inherits what attention holds: see the line above",
+        ),
+    ),
+)

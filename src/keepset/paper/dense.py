@@ -7,7 +7,7 @@ from transformers import PreTrainedModel
 from keepset import seeds
 from keepset.blocks import ExampleBatch
 from keepset.paper.result import Metric
-from keepset.paper.statistics import proportion
+from keepset.paper.statistics import share
 from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.teachers.config import TeacherConfig
 from keepset.paper.testbed.teachers.teacher import accuracy
@@ -32,5 +32,5 @@ def evaluate_dense(
     metrics = []
     for name in conditions:
         batch = evaluation_batch(config, name, examples)
-        metrics.append(proportion(name, int(accuracy(model, batch).sum()), examples))
+        metrics.append(share("accuracy", int(accuracy(model, batch).sum()), examples, condition=name))
     return tuple(metrics)

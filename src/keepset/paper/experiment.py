@@ -44,6 +44,11 @@ class Report:
     beyond: bool = False
     """The paper does not have it."""
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labelled tables and figures of the paper that it is: 'tab:chain'."""
+        return tuple(part.strip() for part in self.label.split(",") if ":" in part)
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -71,7 +76,7 @@ class Experiment:
 
     name: str
     place: int
-    """Order in the paper; an experiment needs only what stands before it."""
+    """Order in the paper; its runs need only the runs of what stands before it."""
     jobs: Callable[[str], Jobs]
     """Scale -> its runs."""
     reports: tuple[Report, ...] = ()

@@ -5,23 +5,25 @@ from functools import partial
 
 from keepset import seeds
 from keepset.labels import greedy_sets, keep_sets
-from keepset.paper.experiment import Jobs, run_result
+from keepset.paper.experiment import Experiment, Jobs, Report, run_result
 from keepset.paper.labelled import RUN, Labelled
 from keepset.paper.result import Metric, RunResult
-from keepset.paper.statistics import proportion
+from keepset.paper.results import Results
+from keepset.paper.statistics import share
+from keepset.paper.table import Table, with_interval
 from keepset.paper.teachers import teacher_seeds
 
-EXPERIMENT = "minimality"
+NAME = "minimality"
 MIXTURE = "five-task"
 CONDITION = "multihop"
 EXAMPLES = {"smoke": 10, "small": 300, "paper": 300}
-ELEMENTS = ("value", "second_pointer", "first_pointer")
-"""Of a chain in position order: a target stands before the record that points to it."""
+RECORDS = ("first pointer", "second pointer", "value")
+"""Of a chain, in the order it is followed: the coordinate ``record`` counts along it."""
 
 
 def jobs(scale: str) -> Jobs:
     """One result per teacher."""
-    return {f"minimality/{MIXTURE}-{seed}": partial(search, scale, seed) for seed in teacher_seeds(scale, MIXTURE)}
+    return {f"{NAME}/{MIXTURE}-{seed}": partial(search, scale, seed) for seed in teacher_seeds(scale, MIXTURE)}
 
 
 def search(scale: str, seed: int) -> RunResult:
@@ -33,20 +35,65 @@ def search(scale: str, seed: int) -> RunResult:
     chains = [example.evidence for example in subject.effects.probe.examples]
     n = max(1, len(solved))
     metrics = [
-        proportion("solved", len(solved), subject.n),
-        Metric(name="greedy_size", value=sum(len(found[i]) for i in solved) / n, n=n),
-        proportion("strict_subset_of_chain", sum(found[i] < chains[i] for i in solved), n),
-        proportion("holds_chain", sum(found[i] >= chains[i] for i in solved), n),
+        share("solved", len(solved), subject.n),
+        Metric(what="greedy_size", value=sum(len(found[i]) for i in solved) / n, n=n),
+        share("strict_subset_of_chain", sum(found[i] < chains[i] for i in solved), n),
+        share("holds_chain", sum(found[i] >= chains[i] for i in solved), n),
     ]
-    for place, element in enumerate(ELEMENTS):
-        flips = sum(bool(subject.effects.flip[i, sorted(chains[i])[place]]) for i in solved)
-        metrics.append(proportion(f"hiding_{element}_flips", flips, n))
+    metrics += hiding_flips(subject, solved)
     return run_result(
-        EXPERIMENT,
+        NAME,
         scale,
         started,
+        at={"mixture": MIXTURE, "teacher": seed, "condition": CONDITION},
         config={"mixture": MIXTURE, "seed": seed, "condition": CONDITION},
         seeds={"intervention": seeds.INTERVENTION.seed(RUN)},
         counts={"examples": subject.n},
         metrics=metrics,
     )
+
+
+def hiding_flips(subject: Labelled, solved: list[int]) -> list[Metric]:
+    """Share of the solved chains whose answer flips when one record is hidden, per record."""
+    examples, flip = subject.effects.probe.examples, subject.effects.flip
+    # A target stands before the record that points to it, so a chain is followed from its last block back.
+    chains = {i: sorted(examples[i].evidence, reverse=True) for i in solved}
+    return [
+        share("hiding_flips", sum(bool(flip[i, chains[i][record]]) for i in solved), max(1, len(solved)), record=record)
+        for record in range(len(RECORDS))
+    ]
+
+
+def minimality_table(results: Results) -> Table:
+    """Per teacher: how small greedy sets are, and which chain blocks are necessary."""
+    rows = []
+    for teacher in sorted(results.coordinates("teacher")):
+        size = results.metric("greedy_size", teacher=teacher)
+        flips = [results.metric("hiding_flips", teacher=teacher, record=record) for record in range(len(RECORDS))]
+        rows.append(
+            (
+                f"seed {teacher}",
+                f"{size.value:.2f}",
+                with_interval(results.metric("strict_subset_of_chain", teacher=teacher)),
+                *map(with_interval, flips),
+                str(size.n),
+            )
+        )
+    return Table(
+        name="minimality",
+        caption=(
+            "Appendix D on solved multi-hop examples of the five-task teachers. Greedy: blocks added by masking effect "
+            "until the answer is preserved, then pruned. Paper: 1.4 to 1.6 blocks, strict subsets of the chain on 0.86 "
+            "to 1.00, chain blocks flip on 0.64 to 0.95."
+        ),
+        columns=("Teacher", "greedy size", "strict subset", *(f"{record} flips" for record in RECORDS), "n"),
+        rows=tuple(rows),
+    )
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    place=22,
+    jobs=jobs,
+    reports=(Report("appendix D, minimality", "labels", minimality_table),),
+)

@@ -75,7 +75,7 @@ def paper_map(files: Mapping[str, Sequence[str]]) -> str:
         "|---|---|---|---|",
         *rows(files, beyond=False),
     ]
-    there = {label for _, report in every_report() for label in report.label.replace(" ", "").split(",")}
+    there = {label for _, report in every_report() for label in report.labels}
     missing = [label for label in PAPER if label not in there]
     lines += [f"| {', '.join(f'`{label}`' for label in missing)} | not yet | | |"] if missing else []
     lines += ["", "Beyond the paper:", "", "| what | command | results | pages |", "|---|---|---|---|"]

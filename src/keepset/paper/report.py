@@ -7,6 +7,7 @@ from keepset.files import write_text
 from keepset.paper.catalogue import experiments
 from keepset.paper.claim import FAILS, HOLDS, OPEN, Claim
 from keepset.paper.experiment import Experiment, Report
+from keepset.paper.import_graph import import_graph
 from keepset.paper.paper_map import paper_map
 from keepset.paper.results import Results, read_results
 from keepset.paper.table import Figure, Table, latex_document
@@ -26,7 +27,12 @@ def made(report: Report, experiment: Experiment, results: Results) -> list[Table
     needed = (experiment.name, *report.needs)
     if not all(results.of(name) for name in needed):
         return []
-    found = report.make(results.of(*needed))
+    try:
+        found = report.make(results.of(*needed))
+    except KeyError as missing:
+        raise ValueError(
+            f"{report.label}: {missing.args[0]}; a run was stopped halfway: '{experiment.command}' makes what is missing"
+        ) from missing
     return [found] if isinstance(found, Table | Figure) else list(found)
 
 
@@ -38,7 +44,7 @@ def every_report(results: Results) -> Iterator[tuple[Experiment, Report, list[Ta
 
 
 def render_reports(results: Results) -> dict[str, str]:
-    """Path below ``docs`` -> text, for every table and figure the results allow."""
+    """Path below ``docs`` -> text, for every table, figure, claim and difference the results allow."""
     rendered: dict[str, str] = {}
     tables: list[Table] = []
     files: dict[str, list[str]] = {}
@@ -56,20 +62,21 @@ def render_reports(results: Results) -> dict[str, str]:
     rendered["results/tex/tables.tex"] = latex_document(tables)
     rendered["results/README.md"] = index(results, rendered)
     rendered["paper-map.md"] = paper_map(files)
+    rendered["images/import-graph.svg"] = import_graph()
     return rendered
 
 
-def render_one(label: str, results: Results) -> list[Table | Figure]:
-    """The tables and figures called ``label``: a label of the paper or a name in ``docs/results``."""
+def render_one(label: str, results: Results) -> str:
+    """The tables (markdown) and figures (SVG) called ``label``: a label of the paper or a name in ``docs/results``."""
     known: list[str] = []
     for _, report, found in every_report(results):
-        names = [*report.label.replace(" ", "").split(","), *(item.name for item in found)]
+        names = [*report.labels, *(item.name for item in found)]
         known += names
         if label in names:
             chosen = [item for item in found if item.name == label]
             if not found:
                 raise ValueError(f"{label}: its results are not there yet; 'keepset reproduce {label}' makes them")
-            return chosen or found
+            return "\n".join(item.markdown() if isinstance(item, Table) else item.svg for item in chosen or found)
     raise ValueError(f"unknown table or figure {label!r}; expected one of {', '.join(sorted(set(known)))}")
 
 

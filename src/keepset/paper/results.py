@@ -1,10 +1,10 @@
 """All results as one data frame: a table is a selection of it, and anybody can make their own.
 
-    from keepset.paper import results
+from keepset.paper import results
 
-    frame = results()
-    routed = frame[(frame.experiment == "chain") & (frame.what == "routed")]
-    routed.pivot_table("value", index="teacher", columns="arm")
+frame = results()
+routed = frame[(frame.experiment == "chain") & (frame.what == "routed")]
+routed.pivot_table("value", index="teacher", columns="arm")
 """
 
 from collections.abc import Mapping
@@ -64,30 +64,43 @@ class Results:
                 return run
         raise KeyError(f"no run with {_shown(at)} among {len(self.runs)}")
 
+    @cached_property
+    def _numbers(self) -> dict[str, list[tuple[int, dict[str, Any], Metric]]]:
+        """What -> row of the frame, coordinates and number: a table asks thousands of times, a frame answers slowly."""
+        found: dict[str, list[tuple[int, dict[str, Any], Metric]]] = {}
+        place = 0
+        for file, run in self.runs.items():
+            shared = {"experiment": run.experiment, "file": file} | run.at
+            for metric in run.metrics:
+                found.setdefault(metric.what, []).append((place, shared | metric.at, metric))
+                place += 1
+        return found
+
+    def _found(self, what: str, at: Mapping[str, Coordinate]) -> list[tuple[int, Metric]]:
+        return [
+            (row, metric)
+            for row, place, metric in self._numbers.get(what, ())
+            if all(place.get(name) == value for name, value in at.items())
+        ]
+
     def select(self, what: str, **at: Coordinate) -> pd.DataFrame:
         """The rows of ``what`` at these coordinates, in the order of the files."""
-        frame = self.frame
-        mask = frame["what"] == what
-        for name, value in at.items():
-            if name not in frame.columns:
-                return frame.iloc[:0]
-            mask &= frame[name] == value
-        return frame[mask]
+        return self.frame.iloc[[row for row, _ in self._found(what, at)]]
 
     def values(self, what: str, **at: Coordinate) -> list[float]:
         """One value per number found; at least one."""
-        found = self.select(what, **at)
-        if found.empty:
-            raise KeyError(f"no number {what!r} at {_shown(at)}; there are {_shown_names(self.frame)}")
-        return [float(value) for value in found["value"]]
+        found = self._found(what, at)
+        if not found:
+            there = ", ".join(self._numbers) or "none"
+            raise KeyError(f"no number {what!r} at {_shown(at)}; there are {there}")
+        return [metric.value for _, metric in found]
 
     def metric(self, what: str, **at: Coordinate) -> Metric:
         """The one number at these coordinates."""
-        found = self.select(what, **at)
+        found = self._found(what, at)
         if len(found) != 1:
             raise KeyError(f"{what!r} at {_shown(at)}: expected one number, got {len(found)}")
-        row = found.iloc[0]
-        return Metric(what=what, at=at, **{name: row[name] for name in NUMBERS})
+        return found[0][1].model_copy(update={"at": dict(at)})
 
     def value(self, what: str, **at: Coordinate) -> float:
         """The value of the one number at these coordinates."""
@@ -117,7 +130,3 @@ def results(folder: Path | str = "results", scale: str = "small") -> pd.DataFram
 
 def _shown(at: Mapping[str, Coordinate]) -> str:
     return ", ".join(f"{name} {value}" for name, value in at.items()) or "any coordinates"
-
-
-def _shown_names(frame: pd.DataFrame) -> str:
-    return ", ".join(dict.fromkeys(frame["what"])) or "none"

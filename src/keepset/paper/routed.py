@@ -7,8 +7,6 @@
 Every selector is a way to score blocks: a router, a label, the annotated family, chance.
 """
 
-import math
-
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -16,13 +14,12 @@ from transformers import PreTrainedModel
 from keepset.blocks import ExampleBatch
 from keepset.interventions import Fast, GoldToken, Probe
 from keepset.labels import top_k
+from keepset.pruning.budget import Budget
 
 
 def budget_blocks(fraction: float, n_blocks: int) -> int:
     """How many blocks a budget of ``fraction`` keeps: rounded up, as the paper does."""
-    if not 0 < fraction <= 1:
-        raise ValueError(f"budget: expected a fraction of the blocks in (0, 1], got {fraction}")
-    return math.ceil(round(fraction * n_blocks, 9))  # 0.07 * 100 is 7.000000000000001
+    return Budget.share_of_blocks(fraction).limit([1] * n_blocks)
 
 
 def top_blocks(scores: Tensor, k: int) -> Tensor:

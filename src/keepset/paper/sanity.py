@@ -1,4 +1,7 @@
-"""Sanity anchors (paper, Section 2.2): does hiding blocks do what the tasks say it must?"""
+"""Sanity anchors (paper, Section 2.2): does hiding blocks do what the tasks say it must?
+
+One result per teacher: the anchors share its examples, and none is worth a run of its own.
+"""
 
 import time
 from functools import partial
@@ -10,17 +13,20 @@ from transformers import PreTrainedModel
 from keepset import seeds
 from keepset.blocks import ExampleBatch
 from keepset.interventions import Executor, Fast, GoldToken, Mask, Overwrite, filler
-from keepset.paper.experiment import Jobs, run_result
-from keepset.paper.result import Metric, RunResult
-from keepset.paper.statistics import proportion
+from keepset.paper.experiment import Experiment, Jobs, Report, run_result
+from keepset.paper.result import At, Metric, RunResult
+from keepset.paper.results import Results
+from keepset.paper.statistics import share
+from keepset.paper.table import Table
 from keepset.paper.teachers import teacher_folder, teacher_seeds
 from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.tasks.vocabulary import FILLER
 from keepset.paper.testbed.teachers.config import TeacherConfig
 from keepset.paper.testbed.teachers.teacher import load_teacher
+from keepset.paper.words import in_words
 from keepset.readouts import answer_attention
 
-EXPERIMENT = "sanity"
+NAME = "sanity"
 EXAMPLES = {"smoke": 40, "small": 500, "paper": 500}
 OPERATOR_EXAMPLES = {"smoke": 20, "small": 200, "paper": 200}
 """Examples on which mask and overwrite are compared; the paper checks 200."""
@@ -47,10 +53,11 @@ def check_teacher(scale: str, mixture: str, seed: int) -> RunResult:
     metrics.append(operators_agree(model, config, OPERATOR_EXAMPLES[scale]))
     metrics += top_attended(model, config, EXAMPLES[scale])
     return run_result(
-        EXPERIMENT,
+        NAME,
         scale,
         started,
-        config={"mixture": mixture, "seed": seed, "teacher": config.model_dump(mode="json")},
+        at={"mixture": mixture, "teacher": seed},
+        config={"teacher": config.model_dump(mode="json")},
         seeds={"intervention": seeds.INTERVENTION.seed(0)},
         counts={"examples": EXAMPLES[scale], "operator_examples": OPERATOR_EXAMPLES[scale]},
         metrics=metrics,
@@ -76,7 +83,7 @@ def annotated_set_suffices(model: PreTrainedModel, config: TeacherConfig, task: 
     executor = Fast(model)
     solved = correct(executor, batch, torch.ones_like(batch.family[:, 0]))
     kept = correct(executor, batch, batch.family[:, 0])
-    return proportion(f"annotated_suffices_{task}", int((kept & solved).sum()), int(solved.sum()))
+    return share("annotated_suffices", int((kept & solved).sum()), int(solved.sum()), condition=task)
 
 
 def masking_flips(model: PreTrainedModel, config: TeacherConfig, examples: int) -> list[Metric]:
@@ -93,7 +100,7 @@ def masking_flips(model: PreTrainedModel, config: TeacherConfig, examples: int) 
     metrics = []
     for name, hidden in (("annotated", annotated), ("random_other", other)):
         flipped = solved & ~correct(executor, batch, everything & ~hidden)
-        metrics.append(proportion(f"hiding_{name}_flips", int(flipped.sum()), n))
+        metrics.append(share("flips", int(flipped.sum()), n, hidden=name, condition="unique"))
     return metrics
 
 
@@ -103,7 +110,7 @@ def operators_agree(model: PreTrainedModel, config: TeacherConfig, examples: int
     keep = ~batch.family[:, 0]
     by_mask = correct(Fast(model, Mask()), batch, keep)
     by_filler = correct(Fast(model, Overwrite(filler(FILLER))), batch, keep)
-    return proportion("mask_and_filler_agree", int((by_mask == by_filler).sum()), examples)
+    return share("mask_and_filler_agree", int((by_mask == by_filler).sum()), examples, condition="unique")
 
 
 def top_attended(model: PreTrainedModel, config: TeacherConfig, examples: int) -> list[Metric]:
@@ -116,5 +123,65 @@ def top_attended(model: PreTrainedModel, config: TeacherConfig, examples: int) -
     for name, pooled in (("max", attention.amax(2)), ("mean", attention.mean(2))):
         top = pooled.sum(1).argmax(-1)  # (B,)
         found = (top == annotated) & solved
-        metrics.append(proportion(f"top_attended_is_annotated_{name}_heads", int(found.sum()), int(solved.sum())))
+        metrics.append(
+            share("top_attended_is_annotated", int(found.sum()), int(solved.sum()), heads=name, condition="unique")
+        )
     return metrics
+
+
+ANCHORS: tuple[tuple[str, str, str, At], ...] = (
+    ("hiding annotated flips", "0.98", "flips", {"hidden": "annotated"}),
+    ("hiding random other flips", "0.00", "flips", {"hidden": "random_other"}),
+    ("mask and filler agree", "1.00", "mask_and_filler_agree", {}),
+    ("top attended is annotated max heads", "0.99", "top_attended_is_annotated", {"heads": "max"}),
+    ("top attended is annotated mean heads", "0.99", "top_attended_is_annotated", {"heads": "mean"}),
+)
+"""Title, the paper's number, what and where. Section 2.2 gives one number for the top attended block and does not name
+the pooling."""
+
+
+def sanity_table(results: Results) -> Table:
+    """One row per anchor: pooled share, range over teachers, examples."""
+    suffices = tuple(
+        (f"annotated suffices {task.replace('_', ' ')}", "", "annotated_suffices", {"condition": task})
+        for task in results.coordinates("condition", "annotated_suffices")
+    )
+    rows = []
+    for title, paper, what, at in (*suffices, *ANCHORS):
+        values = results.values(what, **at)
+        counts = results.select(what, **at)["n"]
+        mean = sum(value * n for value, n in zip(values, counts, strict=True)) / counts.sum()
+        rows.append(
+            (
+                title,
+                paper,
+                f"{mean:.3f}",
+                f"{min(values):.3f}–{max(values):.3f}",
+                str(len(values)),
+                str(counts.sum()),
+            )
+        )
+    run = results.run()
+    choices = run.config["teacher"]["vocabulary"]["values"]
+    return Table(
+        name="sanity-anchors",
+        caption=(
+            f"Sanity anchors of Section 2.2 on the {run.scale} teachers: share of examples, pooled over teachers, "
+            "with the range over teachers."
+        ),
+        columns=("Anchor", "paper", "ours", "range", "teachers", "n"),
+        rows=tuple(rows),
+        notes=(
+            "Solved examples only, except mask against filler, which counts all.",
+            f"A flip can fail by chance here: with the record hidden, a guess among {choices} values is right "
+            f"one time in {in_words(choices)} or more often.",
+        ),
+    )
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    place=12,
+    jobs=jobs,
+    reports=(Report("Section 2.2, sanity anchors", "teachers", sanity_table),),
+)

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, stdev
 
-from scipy.stats import binomtest, norm, t
+from scipy.stats import binomtest, t
 
 from keepset.paper.result import Coordinate, Metric
 from keepset.statistics import CONFIDENCE, wilson
+
 
 def share(what: str, successes: int, n: int, **at: Coordinate) -> Metric:
     """A share with its Wilson 95 % interval."""

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from keepset.paper.result import Metric
+
 _LATEX_SPECIALS = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
     character: "\\" + character for character in "&%$#_{}"
 }
@@ -99,6 +101,16 @@ def spread(found: Sequence[float]) -> str:
 def bracket(found: Sequence[float]) -> str:
     """Mean and range."""
     return f"{fmean(found):.2f} [{min(found):.2f}–{max(found):.2f}]"
+
+
+def with_interval(metric: Metric) -> str:
+    """A share and its 95 % interval."""
+    return f"{metric.value:.2f} [{metric.low:.2f}, {metric.high:.2f}]"
+
+
+def with_paper(value: float, paper: str, digits: int = 2) -> str:
+    """A number with the paper's in brackets, where the paper has one."""
+    return f"{value:.{digits}f} ({paper})" if paper else f"{value:.{digits}f}"
 
 
 def latex_text(text: str) -> str:

@@ -5,13 +5,15 @@ import sys
 import pytest
 import torch
 
-from keepset.paper.bench import engine as engine_bench
-from keepset.paper.bench import peers
-from keepset.paper.bench.engine import Setting
-from keepset.paper.bench.engine_report import engine_table, peers_table
-from keepset.paper.bench.tally import MODES, Spent, Tally, ratio
+from keepset.paper.bench.engine import peers
+from keepset.paper.bench.engine import run as engine_bench
+from keepset.paper.bench.engine.run import Setting
+from keepset.paper.bench.engine.tables import engine_table, peers_table
+from keepset.paper.bench.engine.tally import EFFORTS, Spent, Tally, times
+from keepset.paper.bench.models import TINY, tiny_model
+from keepset.paper.bench.timing import MEDIAN, QUARTILES, rotated
 from keepset.paper.experiment import run_missing
-from keepset.paper.result import RunResult, load_result
+from keepset.paper.results import Results, read_results
 from keepset.paper.testbed.tasks.records import sample_records
 
 
@@ -29,7 +31,7 @@ needs_peers = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> list[RunResult]:
+def written(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """The smoke scale as it comes from disk, without the other tools."""
     folder = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
@@ -38,22 +40,23 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> list[RunResult]:
         jobs = engine_bench.jobs("smoke")
         assert len(list(run_missing(jobs, folder, "smoke"))) == len(jobs) == 2
         assert not list(run_missing(jobs, folder, "smoke")), "what exists is not measured again"
-    return [load_result(folder / "smoke" / f"{name}.json") for name in jobs]
+    return read_results(folder, "smoke")
 
 
-def test_fast_says_what_the_reference_says(written: list[RunResult]) -> None:
-    for result in written:
-        assert result.metric("same_labels").value == 1.0
-        assert result.metric("largest_gap").value <= 1e-4
-        rows = 2 * result.config["n_blocks"] + 1
-        assert result.counts["rows_compared"] == rows * result.counts["examples"]
-        assert result.metric("exact_same_set").value == result.metric("exact_same_necessary").value == 1.0
-        assert result.metric("evidence_same_set").value == 1.0
+def test_fast_says_what_the_reference_says(written: Results) -> None:
+    for run in written.runs.values():
+        assert written.value("same_labels", **run.at) == 1.0
+        assert written.value("largest_gap", **run.at) <= 1e-4
+        rows = 2 * run.config["n_blocks"] + 1
+        assert run.counts["rows_compared"] == rows * run.counts["examples"]
+        assert written.value("same_set", **run.at, side="exact") == 1.0
+        assert written.value("same_necessary", **run.at, side="exact") == 1.0
+        assert written.value("same_set", **run.at, side="evidence") == 1.0
 
 
-def test_tokens_are_those_of_the_theory(written: list[RunResult]) -> None:
-    for result in written:
-        (setting,) = [s for s in engine_bench.settings("smoke") if s.subject == result.config["subject"]]
+def test_tokens_are_those_of_the_theory(written: Results) -> None:
+    for run in written.runs.values():
+        (setting,) = [s for s in engine_bench.settings("smoke") if s.subject == run.at["subject"]]
         (example, *_), *_ = engine_bench.load_subject("smoke", setting).units
         tail = 4 * (len(example.answer) - 1) if setting.subject == "records" else 0
         length = len(example.tokens) + tail
@@ -61,75 +64,84 @@ def test_tokens_are_those_of_the_theory(written: list[RunResult]) -> None:
         query = length - example.blocks[-1].stop
         alone = sum(len(span) + query for span in example.blocks)
         n = len(example.blocks)
-        assert result.metric("reference_tokens").value == pytest.approx((2 * n + 1) * length, rel=0.02)
+        reference, clean = (
+            written.value("tokens", **run.at, side=side, quantile=MEDIAN) for side in ("reference", "clean")
+        )
+        assert reference == pytest.approx((2 * n + 1) * length, rel=0.02)
         # Theory leaves out the padding: forwards this small are filled up with shorter paths on purpose.
         theory = (2 * n + 1) * length / (length + hidden + alone)
-        assert result.metric("reference_over_exact_tokens").value >= 0.7 * theory
-        assert result.metric("clean_tokens").value == pytest.approx(length, rel=0.02)
+        found = written.value("tokens_times", **run.at, side="exact", against="reference", quantile=MEDIAN)
+        assert found >= 0.7 * theory
+        assert clean == pytest.approx(length, rel=0.02)
 
 
-def test_ratios_have_a_spread(written: list[RunResult]) -> None:
-    for result in written:
-        for mode in MODES:
-            for what in ("seconds", "tokens"):
-                name = f"reference_over_{mode}_{what}"
-                low, middle, high = (result.metric(name + end).value for end in ("_q25", "", "_q75"))
-                assert 0 < low <= middle <= high
-                assert result.metric(name).n == result.counts["units"]
+def test_times_have_a_spread(written: Results) -> None:
+    for run in written.runs.values():
+        for effort in EFFORTS:
+            for what in ("seconds_times", "tokens_times"):
+                low, middle, high = (
+                    written.metric(what, **run.at, side=effort, against="reference", quantile=quantile)
+                    for quantile in QUARTILES
+                )
+                assert 0 < low.value <= middle.value <= high.value
+                assert middle.n == run.counts["units"]
+
+
+def measured(setting: Setting) -> Results:
+    return Results({"engine/one": engine_bench.run("smoke", setting)})
 
 
 def test_a_sampled_reference_is_scaled_to_all_rows() -> None:
-    full = Setting(subject="records", model="random", n_blocks=6, units=1)
+    full = Setting(subject="records", model=TINY, n_blocks=6, units=1)
     rows = 2 * full.n_blocks + 1
-    whole = engine_bench.run("smoke", full)
-    part = engine_bench.run("smoke", full.model_copy(update={"reference_rows": 4}))
-    assert part.counts["rows_compared"] == 4
-    assert whole.counts["rows_compared"] == rows
-    assert part.metric("reference_tokens").value == pytest.approx(whole.metric("reference_tokens").value)
+    whole, part = measured(full), measured(full.model_copy(update={"reference_rows": 4}))
+    assert part.run().counts["rows_compared"] == 4
+    assert whole.run().counts["rows_compared"] == rows
+    assert part.value("tokens", side="reference") == pytest.approx(whole.value("tokens", side="reference"))
 
 
 def test_no_unit_is_started_after_the_budget() -> None:
-    result = engine_bench.run("smoke", Setting(subject="records", model="random", n_blocks=4, units=3, budget=0.0))
-    assert result.counts["units"] == result.counts["examples"] == result.metric("exact_seconds").n == 1
+    results = measured(Setting(subject="records", model=TINY, n_blocks=4, units=3, budget=0.0))
+    counts = results.run().counts
+    assert counts["units"] == counts["examples"] == results.metric("seconds", side="exact").n == 1
 
 
-def test_ratios_are_taken_unit_by_unit() -> None:
+def test_times_are_taken_unit_by_unit() -> None:
     tally = Tally()
     for unit, (slow, quick) in enumerate([(10.0, 1.0), (9.0, 3.0), (8.0, 2.0)]):
         tally.spent["reference"][unit] = Spent(slow, slow, 100)
         tally.spent["exact"][unit] = Spent(quick, quick, 20)
     tally.spent["captum"][2] = Spent(4.0, 4.0, 60)
-    found = {metric.name: metric for metric in ratio(tally, "reference", "exact")}
-    assert found["reference_over_exact_seconds"].value == 4.0
-    assert found["reference_over_exact_seconds_q25"].value == 3.5
-    assert found["reference_over_exact_seconds_q75"].value == 7.0
-    assert found["reference_over_exact_tokens"].value == 5.0
-    found = {metric.name: metric for metric in ratio(tally, "captum", "exact")}
-    assert (found["captum_over_exact_seconds"].value, found["captum_over_exact_seconds"].n) == (2.0, 1)
+    found = {(metric.what, metric.at["quantile"]): metric for metric in times(tally, "reference", "exact")}
+    assert [found["seconds_times", quantile].value for quantile in QUARTILES] == [3.5, 4.0, 7.0]
+    assert found["tokens_times", MEDIAN].value == 5.0
+    assert found["tokens_times", MEDIAN].at == {"side": "exact", "against": "reference", "quantile": MEDIAN}
+    found = {(metric.what, metric.at["quantile"]): metric for metric in times(tally, "captum", "exact")}
+    assert (found["seconds_times", MEDIAN].value, found["seconds_times", MEDIAN].n) == (2.0, 1)
 
 
 def test_every_side_starts_once() -> None:
     sides = ["a", "b", "c"]
-    assert [engine_bench.rotated(sides, unit)[0] for unit in range(4)] == ["a", "b", "c", "a"]
-    assert sorted(engine_bench.rotated(sides, 2)) == sides
+    assert [rotated(sides, unit)[0] for unit in range(4)] == ["a", "b", "c", "a"]
+    assert sorted(rotated(sides, 2)) == sides
 
 
 def test_threads_are_given_back() -> None:
     before = torch.get_num_threads()
-    engine_bench.run("smoke", Setting(subject="teacher", model="random", n_blocks=9, units=1))
+    engine_bench.run("smoke", Setting(subject="teacher", model=TINY, n_blocks=9, units=1))
     assert torch.get_num_threads() == before
 
 
 def test_jobs_are_one_file_per_setting() -> None:
     assert list(engine_bench.jobs("small")) == [
-        *(f"bench/engine-teacher-{n}" for n in (16, 32, 64)),
-        *(f"bench/engine-records-{n}" for n in (16, 32, 64, 128)),
+        *(f"engine/teacher-{n}" for n in (16, 32, 64)),
+        *(f"engine/records-{n}" for n in (16, 32, 64, 128)),
     ]
 
 
-def test_the_engine_table_has_a_row_per_mode(written: list[RunResult]) -> None:
+def test_the_engine_table_has_a_row_per_effort(written: Results) -> None:
     table = engine_table(written)
-    assert len([row for row in table.rows if row]) == 4 * len(written)
+    assert len([row for row in table.rows if row]) == 4 * len(written.runs)
     assert table.markdown()
     assert table.latex()
     assert not peers_table(written).rows
@@ -137,7 +149,7 @@ def test_the_engine_table_has_a_row_per_mode(written: list[RunResult]) -> None:
 
 @needs_peers
 def test_peers_explain_the_same_answer() -> None:
-    model, tokenizer = engine_bench.tiny_model()
+    model, tokenizer = tiny_model()
     (example,) = sample_records(tokenizer, seed=0, n_records=5)
     sentences, before, after = peers.split(example)
     assert before + "".join(sentences) + after == example.text
@@ -162,10 +174,10 @@ def test_peers_explain_the_same_answer() -> None:
 
 @needs_peers
 def test_the_peers_table_compares_on_the_units_all_explained() -> None:
-    setting = Setting(subject="records", model="random", n_blocks=6, units=2, peer_units=1)
-    result = engine_bench.run("smoke", setting)
-    assert result.metric("captum_seconds").n == result.metric("contextcite_found").n == 1
-    table = peers_table([result])
+    setting = Setting(subject="records", model=TINY, n_blocks=6, units=2, peer_units=1)
+    results = measured(setting)
+    assert results.metric("seconds", side="captum").n == results.metric("found", side="contextcite").n == 1
+    table = peers_table(results)
     assert [row[1] for row in table.rows] == [
         "keepset, every block alone",
         "keepset evidence set",
@@ -187,7 +199,7 @@ def test_missing_peers_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_texts_that_are_not_records_are_refused() -> None:
-    _, tokenizer = engine_bench.tiny_model()
+    _, tokenizer = tiny_model()
     (example,) = sample_records(tokenizer, seed=0, n_records=3)
     object.__setattr__(example, "text", example.text.replace("The code for", "A code for", 1))
     with pytest.raises(ValueError, match="expected 3 in a row in the text, got 2"):

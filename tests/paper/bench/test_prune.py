@@ -5,18 +5,19 @@ import sys
 import pytest
 import torch
 
-from keepset.paper.bench import prune as prune_bench
-from keepset.paper.bench.prune import SIDES, Setting, Side
-from keepset.paper.bench.prune_report import prune_table
-from keepset.paper.eviction.experiment import loaded
+from keepset.paper.bench.models import loaded
+from keepset.paper.bench.prune import run as prune_bench
+from keepset.paper.bench.prune.run import DENSE, SIDES, Setting, Side
+from keepset.paper.bench.prune.tables import prune_table
+from keepset.paper.bench.timing import MEDIAN, QUARTILES
 from keepset.paper.experiment import run_missing
-from keepset.paper.result import RunResult, load_result
+from keepset.paper.results import Results, read_results
 
-PRUNED = [name for name in SIDES if name != "dense"]
+PRUNED = [side for side in SIDES.values() if side != DENSE]
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
+def written(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """The smoke scale as it comes from disk, without a process per side."""
     folder = tmp_path_factory.mktemp("results")
     threads = torch.get_num_threads()
@@ -26,34 +27,41 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
         assert len(list(run_missing(jobs, folder, "smoke"))) == 1
         assert not list(run_missing(jobs, folder, "smoke")), "what exists is not measured again"
     assert torch.get_num_threads() == threads
-    return load_result(folder / "smoke" / "bench" / "prune-tiny-512.json")
+    written = read_results(folder, "smoke")
+    assert list(written.runs) == ["prune/tiny-512"]
+    return written
 
 
-def test_everything_is_measured_on_every_document(written: RunResult) -> None:
-    for name in PRUNED:
-        for what in ("prefill", "prefill_and_router", "read", "answer", "kv_bytes", "tokens"):
-            low, middle, high = (written.metric(f"{name}/{what}_ratio{end}") for end in ("_q25", "", "_q75"))
+def test_everything_is_measured_on_every_document(written: Results) -> None:
+    for side in PRUNED:
+        for what, at in (
+            *(("seconds_ratio", {"phase": phase}) for phase in ("prefill", "prefill_and_router", "read", "answer")),
+            ("kv_bytes_ratio", {}),
+            ("tokens_ratio", {}),
+        ):
+            low, middle, high = (written.metric(what, **side.at, **at, quantile=quantile) for quantile in QUARTILES)
             assert 0 < low.value <= middle.value <= high.value
-            assert middle.n == written.counts["rounds"] == 2
-    for what in ("prefill", "read", "answer"):
-        assert written.metric(f"dense/{what}_seconds").value > 0
-    assert written.metric("router/share").value > 0
+            assert middle.n == written.run().counts["rounds"] == 2
+    for phase in ("prefill", "read", "answer"):
+        assert written.value("seconds", side="dense", phase=phase, quantile=MEDIAN) > 0
+    assert written.value("seconds_ratio", side="router", quantile=MEDIAN) > 0
 
 
-def test_the_cache_is_as_small_as_the_budget_and_the_prefix_imply(written: RunResult) -> None:
-    prefix = written.config["tokens"] - 512
-    assert written.metric("dense/tokens").value == written.config["tokens"]
-    for name in PRUNED:
-        blocks = {"0.1": 1, "0.25": 4}[name.split("/")[1]]  # of 16
-        assert written.metric(f"{name}/tokens").value == prefix + 32 * blocks
-        assert written.metric(f"{name}/kv_bytes_ratio").value == written.metric(f"{name}/tokens_ratio").value
+def test_the_cache_is_as_small_as_the_budget_and_the_prefix_imply(written: Results) -> None:
+    tokens = written.run().config["tokens"]
+    assert written.value("tokens", side="dense", quantile=MEDIAN) == tokens
+    for side in PRUNED:
+        blocks = {0.1: 2, 0.25: 4}[side.budget]  # of 16, rounded up
+        assert written.value("tokens", **side.at, quantile=MEDIAN) == tokens - 512 + 32 * blocks
+        kept, limit = (written.value(f"{what}_ratio", **side.at, quantile=MEDIAN) for what in ("kv_bytes", "tokens"))
+        assert kept == limit
 
 
-def test_peak_memory_is_told_with_and_without_the_model(written: RunResult) -> None:
-    assert written.metric("dense/peak_growth_bytes").value == 50
-    for name in PRUNED:
-        assert written.metric(f"{name}/peak_bytes_ratio").value == 0.8
-        assert written.metric(f"{name}/peak_growth_bytes_ratio").value == 0.4
+def test_peak_memory_is_told_with_and_without_the_model(written: Results) -> None:
+    assert written.value("peak_growth_bytes", side="dense") == 50
+    for side in PRUNED:
+        assert written.value("peak_bytes_ratio", **side.at) == 0.8
+        assert written.value("peak_growth_bytes_ratio", **side.at) == 0.4
 
 
 def test_peak_memory_is_that_of_another_process() -> None:
@@ -92,15 +100,15 @@ def test_dense_answers_as_the_pruner_does_with_everything_kept() -> None:
 
 def test_jobs_are_one_file_per_model_and_length() -> None:
     assert list(prune_bench.jobs("small")) == [
-        *(f"bench/prune-smollm2-135m-instruct-{length}" for length in (1_024, 2_048, 4_096)),
-        *(f"bench/prune-qwen2.5-coder-1.5b-instruct-{length}" for length in (1_024, 2_048)),
+        *(f"prune/smollm2-135m-instruct-{length}" for length in (1_024, 2_048, 4_096)),
+        *(f"prune/qwen2.5-coder-1.5b-instruct-{length}" for length in (1_024, 2_048)),
     ]
     with pytest.raises(ValueError, match="scale: expected one of smoke, small, got 'paper'"):
         prune_bench.jobs("paper")
 
 
-def test_the_table_has_a_row_per_side_and_says_whether_the_bounds_hold(written: RunResult) -> None:
-    table = prune_table([written])
+def test_the_table_has_a_row_per_side_and_says_whether_the_bounds_hold(written: Results) -> None:
+    table = prune_table(written)
     assert [row[2] for row in table.rows] == [
         "dense",
         "router, 1 of 2 layers",

@@ -1,15 +1,32 @@
 """Eviction end to end on an untrained model that is made to answer exactly when it can read the evidence."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
 
 from keepset.interventions import Reference
-from keepset.paper.eviction import experiment as eviction
-from keepset.paper.eviction.reader import Reader, Tally, answers_masked
+from keepset.paper.bench.models import loaded
+from keepset.paper.eviction import documents, run
+from keepset.paper.eviction.columns import ALL_CONDITIONS, CONTROL, MODES, Arm
+from keepset.paper.eviction.documents import Part, part_documents, readings
+from keepset.paper.eviction.experiment import EXPERIMENT
+from keepset.paper.eviction.pool import pooled
+from keepset.paper.eviction.reader import Reader, answers_masked
+from keepset.paper.eviction.routers import TASKS
+from keepset.paper.eviction.tally import Tally, only_first
 from keepset.paper.experiment import run_missing
+from keepset.paper.result import RunResult
+from keepset.paper.results import Results
+from keepset.paper.table import Figure
+from keepset.policies import BOTH, POLICIES, Context
 from keepset.pruning.cache import EvictionMode, KeptCache
-from keepset.text.document import Question
+from keepset.text.document import Document, Question
+
+(SMOKE,) = run.SETTINGS["smoke"]
 
 
 def reads_evidence(reader: Reader, question: Question, caches: list[KeptCache]) -> list[bool]:
@@ -17,70 +34,187 @@ def reads_evidence(reader: Reader, question: Question, caches: list[KeptCache]) 
     return [needed <= set(cache.positions.tolist()) for cache in caches]
 
 
+def forget() -> None:
+    """What one test read and trained is nothing to the next."""
+    for cached in (run.routed, documents._held, documents.part_documents):
+        cached.cache_clear()
+
+
 @pytest.fixture
-def reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Reader, "_judge", reads_evidence)
-    eviction.routed.cache_clear()
-    return tmp_path
+    forget()
+    yield tmp_path
+    forget()
+
+
+def document(task: str = "single") -> Document:
+    return part_documents(Part("tiny", task, 512, 1, 0))[0][task]
+
+
+def run_all(folder: Path) -> dict[str, RunResult]:
+    return dict(run_missing(EXPERIMENT.jobs("smoke"), folder / "results", "small"))
 
 
 def test_what_is_preserved_is_what_was_kept(reading: Path) -> None:
-    results = dict(run_missing(eviction.jobs("smoke"), reading / "results", "small"))
-    assert [name.split("/")[-1] for name in results] == [f"{task}-512-part0" for task in eviction.TASKS]
-    found = {metric.name: metric for result in results.values() for metric in result.metrics}
-    policies = ["causal_r0", "causal_r1", "causal_r2", "imitation_r0", "h2o", "snapkv", "momentkv", "restkv"]
-    policies += ["kvzip", "recency", "random", "oracle"]
-    for condition in (*eviction.TASKS, "register_log_any"):
-        assert found[f"{condition}/dense"].value == 1.0
+    made = run_all(reading)
+    policies = ["causal", "imitation", *POLICIES, "oracle"]
+    assert list(made) == [f"eviction/tiny/{task}-512-part0/{name}" for task in TASKS for name in ("dense", *policies)]
+    results = Results(made)
+    for condition in ALL_CONDITIONS:
+        assert results.metric("dense", condition=condition).each == "11"
         for policy in policies:
-            for mode in eviction.MODES:
-                name = f"{condition}/pre_query/{mode}/{policy}/0.25"
-                assert found[f"{name}/preserved"].value == found[f"{name}/evidence_kept"].value
-                assert found[f"{name}/preserved"].n == 2
-    for condition in (*eviction.TASKS, "register_log_any"):
-        assert f"{condition}/query_aware/global/snapkv/0.1/preserved" in found
-        assert f"{condition}/query_aware/global/h2o/0.1/preserved" not in found
-    assert found["single/pre_query/global/oracle/0.25/preserved"].value == 1.0
-    assert found["multikey/feasible/0.5"].n == 2
+            for mode in MODES:
+                where = {"condition": condition, "regime": "pre_query", "mode": mode, "policy": policy, "budget": 0.25}
+                seeds = {"causal": [0, 1, 2], "imitation": [0]}.get(policy, [None])
+                for seed in seeds:
+                    at = where if seed is None else where | {"router_seed": seed}
+                    preserved = results.metric("preserved", **at)
+                    kept = results.metric("evidence_kept", **at)
+                    assert preserved.value == kept.value
+                    assert (preserved.n, preserved.each) == (2, kept.each)
+        regimes = {
+            policy: set(results.select("preserved", condition=condition, policy=policy)["regime"])
+            for policy in policies
+        }
+        assert regimes.pop("kvzip") == {"pre_query"}, "it says which regimes it serves"
+        assert all(found == {"pre_query", "query_aware"} for found in regimes.values())
+    at = {"condition": "single", "regime": "pre_query", "mode": "global", "policy": "oracle", "budget": 0.25}
+    assert results.value("preserved", **at) == 1.0
+    assert results.metric("feasible", condition="multikey", budget=0.5).n == 2
+    assert results.metric("global_equals_mask", condition="single").n == 2
+    assert results.select("global_equals_mask", condition="variable_tracking").empty, "generated answers are not held"
     assert not (reading / "routers" / "smoke" / "tiny" / "pre_query-causal-3").exists()
     assert (reading / "routers" / "smoke" / "tiny" / "query_aware-imitation-2" / "model.safetensors").is_file()
 
 
+class Backwards:
+    """The last blocks first, whatever they say."""
+
+    name = "backwards"
+    regimes = BOTH
+
+    def score(self, context: Context) -> Tensor:
+        return torch.arange(float(len(context.blocks)))
+
+
+def test_a_policy_added_to_the_list_runs_alone_and_comes_into_every_comparison(
+    reading: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = run_all(reading)
+    monkeypatch.setitem(POLICIES, Backwards.name, lambda tokenizer: Backwards())
+    after = run_all(reading)
+    assert list(after) == [f"eviction/tiny/{task}-512-part0/backwards" for task in TASKS]
+    results = Results(before | after)
+    made = {item.name: item for report in EXPERIMENT.reports for item in report.make(results)}
+    for name in ("tab-qa-tiny", "tab-pq-tiny-512-global", "tab-pq-staleany", "eviction-orderings"):
+        table = made[name]
+        assert not isinstance(table, Figure)
+        assert next(row[table.columns.index("backwards")] for row in table.rows if row) != "-"
+    evidence = made["eviction-evidence-tiny-512"]
+    assert not isinstance(evidence, Figure)
+    assert {row[1] for row in evidence.rows if row} >= {"backwards", "evidence set"}
+    said = {difference.here(results) for difference in EXPERIMENT.differences}
+    assert said == {f"not run at {times} × the routers' training length" for times in (2, 4)}, "of this scale"
+    figure = made["fig-eviction-scale"]
+    assert isinstance(figure, Figure)
+    assert "backwards" in figure.svg
+    recency = [
+        results.metric("preserved", condition="single", regime="pre_query", mode="global", policy=p, budget=0.5)
+        for p in ("backwards", "recency")
+    ]
+    assert recency[0].each == recency[1].each
+
+
+def test_two_policies_are_paired_by_the_outcomes_of_every_question(reading: Path) -> None:
+    (pool,) = pooled(Results(run_all(reading)))
+    oracle = pool.share("single", "pre_query", "global", Arm("oracle"), 0.25)
+    only_causal = pool.only_causal("single", "global", Arm("oracle"), 0.25)
+    assert oracle is not None
+    assert only_causal is not None
+    assert oracle.value == 1.0
+    assert (only_causal.value, only_causal.n) == (0.0, 2), "the oracle loses nothing that the router keeps"
+
+
+def test_the_policies_of_a_part_share_one_dense_forward(reading: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _ = loaded("tiny")
+    part = Part("tiny", "single", 512, 2, 0)
+    run.routed("smoke", SMOKE)
+    read: list[int] = []
+
+    def count(module: PreTrainedModel, args: tuple[Tensor, ...], kwargs: dict[str, Tensor]) -> None:
+        tokens = args[0] if args else kwargs["input_ids"]
+        read.append(tokens.shape[1])
+
+    handle = model.register_forward_pre_hook(count, with_kwargs=True)
+    try:
+        for policy in ("h2o", "snapkv", "recency"):
+            run.measure_policy("smoke", SMOKE, part, policy)
+        whole = [n for n in read if n >= 512]
+        assert len(whole) == 2, "one per document"
+        monkeypatch.setattr(documents, "HELD_TOKENS", 512)
+        forget()
+        run.measure_policy("smoke", SMOKE, part, "recency")
+        run.measure_policy("smoke", SMOKE, part, "random")
+        assert len([n for n in read if n >= 512]) == 2 + 4, "too large to stay: read again"
+    finally:
+        handle.remove()
+
+
+def test_a_part_in_which_nothing_is_answered_has_dense_alone(reading: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Reader, "_judge", lambda reader, question, caches: [False] * len(caches))
+    part = Part("tiny", "single", 512, 2, 0)
+    (dense,) = run.measure_dense("smoke", SMOKE, part).metrics
+    assert (dense.what, dense.value, dense.each) == ("dense", 0.0, "00")
+    assert run.measure_policy("smoke", SMOKE, part, "recency").metrics == ()
+
+
 def test_both_registers_are_asked_of_one_text() -> None:
-    _, tokenizer = eviction.loaded("tiny")
-    for conditions in eviction.part_documents(tokenizer, "register_log", 512, 3, part=1):
-        log, control = conditions["register_log"], conditions["register_log_any"]
+    for conditions in part_documents(Part("tiny", "register_log", 512, 3, 1)):
+        log, control = conditions["register_log"], conditions[CONTROL]
         assert log.text == control.text
         assert log.asked == 0
 
 
 def test_parts_are_different_documents() -> None:
-    _, tokenizer = eviction.loaded("tiny")
     texts = [
         conditions["single"].text
-        for part in range(2)
-        for conditions in eviction.part_documents(tokenizer, "single", 512, 2, part)
+        for number in range(2)
+        for conditions in part_documents(Part("tiny", "single", 512, 2, number))
     ]
     assert len(set(texts)) == 4
 
 
 def test_dropping_is_the_mask_operator() -> None:
-    model, tokenizer = eviction.loaded("tiny")
-    ((_, document),) = eviction.part_documents(tokenizer, "single", 512, 1, 0)[0].items()
-    question = document.questions[0]
-    reader = Reader(model, tokenizer, document)
+    model, tokenizer = loaded("tiny")
+    question = document().questions[0]
+    reader = Reader(model, tokenizer, document())
     for keep in (frozenset({0}), frozenset({3, 7}), reader.everything):
         assert reader.answers(0, keep, "global") == answers_masked(Reference(model), question, keep)
 
 
-@pytest.mark.parametrize("mode", eviction.MODES)
+def test_what_a_reading_holds_changes_no_score(reading: Path) -> None:
+    (read,) = readings(Part("tiny", "single", 512, 1, 0))
+    model, tokenizer = loaded("tiny")
+    for asked in (None, read.document.asked):
+        query = None
+        if asked is not None:
+            question = read.document.questions[asked]
+            query = question.tokens[question.query.start : question.query.stop]
+        for name in ("h2o", "snapkv"):
+            alone = POLICIES[name](tokenizer).score(Context(model, read.document.tokens, read.document.blocks, query))
+            for _ in range(2):
+                held = run.rankings("smoke", SMOKE, read, name, asked)
+                torch.testing.assert_close(held[None], alone)
+
+
+@pytest.mark.parametrize("mode", MODES)
 def test_keep_sets_read_together_are_judged_each_for_itself(
     monkeypatch: pytest.MonkeyPatch, mode: EvictionMode
 ) -> None:
-    model, tokenizer = eviction.loaded("tiny")
-    ((_, document),) = eviction.part_documents(tokenizer, "single", 512, 1, 0)[0].items()
-    needed = document.questions[0].evidence
+    model, tokenizer = loaded("tiny")
+    needed = document().questions[0].evidence
     together: list[int] = []
 
     def judge(reader: Reader, question: Question, caches: list[KeptCache]) -> list[bool]:
@@ -88,7 +222,7 @@ def test_keep_sets_read_together_are_judged_each_for_itself(
         return reads_evidence(reader, question, caches)
 
     monkeypatch.setattr(Reader, "_judge", judge)
-    reader = Reader(model, tokenizer, document)
+    reader = Reader(model, tokenizer, document())
     others = sorted(reader.everything - needed)
     n = len(needed)
     keeps = [frozenset(others[:n]), needed, frozenset(others[: n + 2]), needed | frozenset(others[3:5])]
@@ -100,12 +234,19 @@ def test_keep_sets_read_together_are_judged_each_for_itself(
 
 def test_a_tally_separates_what_was_kept_from_what_was_dropped() -> None:
     tally = Tally()
-    for preserved, kept in ((True, True), (True, True), (False, True), (True, False)):
+    for preserved, kept in ((True, True), (True, True), (None, None), (False, True), (True, False)):
         tally.add(preserved, kept)
-    found = {metric.name: (metric.value, metric.n) for metric in tally.metrics("x")}
+    found = {metric.what: (metric.value, metric.n, metric.each) for metric in tally.metrics(policy="x")}
     assert found == {
-        "x/preserved": (0.75, 4),
-        "x/evidence_kept": (0.75, 4),
-        "x/preserved_given_kept": (2 / 3, 3),
-        "x/preserved_given_dropped": (1.0, 1),
+        "preserved": (0.75, 4, "11.01"),
+        "evidence_kept": (0.75, 4, "11.10"),
+        "preserved_given_kept": (2 / 3, 3, "11.0."),
+        "preserved_given_dropped": (1.0, 1, "....1"),
     }
+    assert all(metric.at == {"policy": "x"} for metric in tally.metrics(policy="x"))
+
+
+def test_outcomes_are_paired_on_the_same_questions() -> None:
+    assert only_first("11.00", "10.01") == 1
+    with pytest.raises(ValueError, match=r"expected the same questions counted in both, got 1\. and 10"):
+        only_first("1.", "10")

@@ -5,47 +5,13 @@ import re
 import numpy as np
 import pytest
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from keepset.blocks import Example
-from keepset.models.bundled import fetched
 from keepset.paper.testbed.tasks.records import CODES, NAMES, RecordExample, nonce_records, sample_records
+from tests.tokenizers import CHAT, byte_tokenizer, real_tokenizer, word_tokenizer
 
-CHAT = (
-    "{% for m in messages %}<|start|>{{ m['role'] }}\n{{ m['content'] }}<|end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
-)
 SENTENCE = re.compile(r" ?The code for ([A-Z]{4}) is( now)? (\d{4})\. ?")
-
-
-def byte_tokenizer() -> PreTrainedTokenizerFast:
-    """Byte-level BPE as in Llama 3 or Qwen: a space begins the next word. With a chat template, without <bos>."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400,
-        special_tokens=["<|start|>", "<|end|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(["The code for NARO is now 4821. What is the code for BELU?\nAnswer"] * 3, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, chat_template=CHAT)
-
-
-def word_tokenizer() -> PreTrainedTokenizerFast:
-    """Pieces as in Gemma: spaces are marks of their own words, digits are single, <bos> comes first. No template."""
-    words = ["▁The", "▁code", "▁for", "▁is", "▁now", "▁What", "▁the", "▁", ".", "?", ":", "\n", "Question", "Answer"]
-    letters = list("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789")
-    vocabulary = {piece: i for i, piece in enumerate(["<unk>", "<bos>", *words, *letters])}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="<unk>", continuing_subword_prefix=""))
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Metaspace(prepend_scheme="never"), pre_tokenizers.Digits(individual_digits=True)]
-    )
-    tokenizer.decoder = decoders.Metaspace(prepend_scheme="never")
-    tokenizer.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 1)])
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<bos>", unk_token="<unk>")
 
 
 TOKENIZERS = {"bytes": byte_tokenizer(), "words": word_tokenizer()}
@@ -55,10 +21,7 @@ TOKENIZERS = {"bytes": byte_tokenizer(), "words": word_tokenizer()}
 def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
     if request.param in TOKENIZERS:
         return TOKENIZERS[request.param]
-    folder = fetched(request.param)
-    if folder is None:
-        pytest.skip(f"{request.param} is not fetched on this machine")
-    return PreTrainedTokenizerFast.from_pretrained(folder)
+    return real_tokenizer(request.param)
 
 
 def say(tokenizer: PreTrainedTokenizerFast, ids: object) -> str:

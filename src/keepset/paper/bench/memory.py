@@ -1,170 +1,216 @@
-"""Peak memory on long contexts: do all effects, every readout and every policy stay inside their bounds?"""
+"""Peak memory on long contexts: do all effects, every readout and every policy stay inside their bounds?
 
-import resource
-import sys
+One file for the effects, one per readout and one per policy, each measured in a process of its own; a new policy is
+measured alone. Random tokens: what they say costs nothing.
+"""
+
+import json
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from keepset import seeds
 from keepset.blocks import Example, Span
 from keepset.interventions import Effects, Fast
-from keepset.models.loading import load_model
-from keepset.paper.experiment import Jobs, run_result
-from keepset.paper.result import Metric, RunResult
-from keepset.policies import Context, KVzip, MomentKV, build_policy, score_checked
-from keepset.readouts import (
-    accumulated_attention,
-    answer_attention,
-    attention_rollout,
-    backward_trace,
-    input_saliency,
-    output_reconstruction,
-    window_attention,
-)
+from keepset.paper.bench.models import TINY, loaded
+from keepset.paper.bench.peak import forget_peak, in_own_process, peak_bytes
+from keepset.paper.bench.timing import one_thread, shown_seconds
+from keepset.paper.experiment import Experiment, Jobs, Report, run_result
+from keepset.paper.result import At, Metric, RunResult
+from keepset.paper.results import Results
+from keepset.paper.table import Table
+from keepset.policies import POLICIES, Context, KVzip, Policy, build_policy, score_checked
+from keepset.readouts import READOUTS
 
-EXPERIMENT = "memory"
-MODEL = "smollm2-135m-instruct"
-TOKENS = 4_096
-BLOCKS = 32
-QUERY = 32
+NAME = "memory"
 SEED = seeds.INTERVENTION.seed(2)
-
-
-READOUTS = "memory-readouts"
-READOUT_TOKENS = 8_192
-READOUT_BLOCKS = 128
+QUERY = 32
 ANSWER = 1_000
+EFFECTS, READOUT, POLICY = "effects", "readout", "policy"
+"""Kinds of run."""
 
-POLICIES_BENCH = "memory-policies"
-POLICY_TOKENS = {MomentKV.name: 8_192, KVzip.name: 6_016}
-"""H2O, SnapKV and ReST-KV are readouts. KVzip reads a chunk of the context again; the model has 8,192 positions."""
-STATUS = Path("/proc/self/status")
-CLEAR_REFS = Path("/proc/self/clear_refs")
+READ_AS = {"h2o": "accumulated", "snapkv": "window", "restkv": "reconstruction"}
+"""Policies that are one readout and nothing else: measured as that."""
+BLIND = ("recency", "random")
+"""Policies that do not read the model."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Tokens and blocks of each kind of run."""
+
+    model: str
+    effects: tuple[int, int]
+    scores: tuple[int, int]
+    """Of readouts and policies."""
+    kvzip: int
+    """Tokens for KVzip, which reads a chunk of the context again: both have to fit the model's positions."""
+
+    def of(self, kind: str, name: str) -> tuple[int, int]:
+        tokens, blocks = self.effects if kind == EFFECTS else self.scores
+        return (self.kvzip if name == KVzip.name else tokens), blocks
+
+
+SMOLLM = Sizes("smollm2-135m-instruct", (4_096, 32), (8_192, 128), 6_016)
+SIZES = {"smoke": Sizes(TINY, (160, 4), (160, 4), 128), "small": SMOLLM, "paper": SMOLLM}
 
 
 def jobs(scale: str) -> Jobs:
+    """All effects; each readout; each policy that reads the model and is not a readout alone."""
+    if scale not in SIZES:
+        raise ValueError(f"scale: expected one of {', '.join(SIZES)}, got {scale!r}")
+    policies = [name for name in POLICIES if name not in (*READ_AS, *BLIND)]
     return {
-        "bench/memory": partial(run, scale),
-        "bench/memory-readouts": partial(run_readouts, scale),
-        "bench/memory-policies": partial(run_policies, scale),
+        f"{NAME}/{EFFECTS}": partial(run, scale, EFFECTS),
+        **{f"{NAME}/{READOUT}-{name}": partial(run, scale, READOUT, name) for name in READOUTS},
+        **{f"{NAME}/{POLICY}-{name}": partial(run, scale, POLICY, name) for name in policies},
     }
 
 
-def run(scale: str) -> RunResult:
-    """Every effect of one example of ``TOKENS`` random tokens in ``BLOCKS`` blocks, in exact mode."""
-    torch.set_num_threads(1)
-    model, _ = load_model(MODEL)
-    loaded = peak_bytes()
-    example = random_example(TOKENS, BLOCKS)
+def run(scale: str, kind: str, name: str = "") -> RunResult:
+    """One thing in a process of its own."""
+    started = time.monotonic()
+    sizes = SIZES[scale]
+    n_tokens, n_blocks = sizes.of(kind, name)
+    measured = in_own_process(f"{kind} {name}".strip(), __name__, print_memory.__name__, scale, kind, name)
+    at: At = {"kind": kind} if kind == EFFECTS else {"kind": kind, kind: name}
+    return run_result(
+        NAME,
+        scale,
+        started,
+        at=at,
+        command=f"keepset bench {NAME}",
+        config={"model": sizes.model, "dtype": measured.pop("dtype"), "tokens": n_tokens, "blocks": n_blocks},
+        seeds={"intervention": SEED},
+        counts=measured.pop("counts"),
+        metrics=[Metric(what=what, value=value, n=1) for what, value in measured.items()],
+    )
+
+
+def print_memory(scale: str, kind: str, name: str) -> None:
+    """Does what is measured; peak bytes, those with the model alone, CPU and wall seconds, as JSON."""
+    sizes = SIZES[scale]
+    model, tokenizer = loaded(sizes.model)
+    example = random_example(model, *sizes.of(kind, name))
     executor = Fast(model)
-    started = time.monotonic()
-    effects = Effects([example], executor)
-    measured = int(effects.hidden.measured.sum() + effects.alone.measured.sum())
-    return run_result(
-        EXPERIMENT,
-        scale,
-        started,
-        command="keepset bench memory",
-        config={"model": MODEL, "dtype": str(model.dtype), "tokens": TOKENS, "blocks": BLOCKS},
-        seeds={"intervention": SEED},
-        counts={"effects": measured, "tokens_computed": executor.cost.tokens, "forwards": executor.cost.forwards},
-        metrics=(
-            Metric(name="peak_bytes", value=peak_bytes(), n=1),
-            Metric(name="peak_bytes_after_loading", value=loaded, n=1),
-        ),
-    )
-
-
-def run_readouts(scale: str) -> RunResult:
-    """Every readout of one example, one after another; peaks only grow, so the last bounds them all."""
-    torch.set_num_threads(1)
-    model, _ = load_model(MODEL)
-    example = random_example(READOUT_TOKENS, READOUT_BLOCKS)
-    tokens, blocks = example.tokens[None], example.blocks
-    readouts: dict[str, Callable[[], Tensor]] = {
-        "answer_attention": partial(answer_attention, model, tokens, blocks),
-        "window_attention": partial(window_attention, model, tokens, blocks, example.query),
-        "accumulated_attention": partial(accumulated_attention, model, tokens, blocks),
-        "output_reconstruction": partial(output_reconstruction, model, tokens, blocks, example.query),
-        "input_saliency": partial(input_saliency, model, tokens, blocks, torch.tensor([[ANSWER]])),
-        "attention_rollout": partial(attention_rollout, model, tokens, blocks),
-        "backward_trace": partial(backward_trace, model, tokens, blocks),
+    works: dict[str, Callable[[], Tensor]] = {
+        EFFECTS: lambda: all_effects(example, executor),
+        READOUT: lambda: read_out(name, model, example),
+        POLICY: lambda: ranked(build_policy(name, tokenizer), model, example),
     }
-    started = time.monotonic()
-    metrics = [Metric(name="peak_bytes_after_loading", value=peak_bytes(), n=1)]
-    for name, readout in readouts.items():
-        began = time.process_time()
-        if not readout().isfinite().all():
-            raise FloatingPointError(f"{name}: expected finite scores, got others")
-        metrics.append(Metric(name=f"{name}_seconds", value=time.process_time() - began, n=1))
-        metrics.append(Metric(name=f"{name}_peak_bytes", value=peak_bytes(), n=1))
-    return run_result(
-        READOUTS,
-        scale,
-        started,
-        command="keepset bench memory",
-        config={"model": MODEL, "dtype": str(model.dtype), "tokens": READOUT_TOKENS, "blocks": READOUT_BLOCKS},
-        seeds={"intervention": SEED},
-        counts={"readouts": len(readouts)},
-        metrics=metrics,
-    )
-
-
-def run_policies(scale: str) -> RunResult:
-    """Every policy that reads the whole model, and is not a readout alone, ranks the blocks of one long context."""
-    torch.set_num_threads(1)
-    model, tokenizer = load_model(MODEL)
-    started = time.monotonic()
-    metrics = []
-    for name, n_tokens in POLICY_TOKENS.items():
-        example = random_example(n_tokens, READOUT_BLOCKS)
-        context = Context(model, example.tokens, example.blocks)
+    with one_thread():
         forget_peak()
-        metrics.append(Metric(name=f"{name}_peak_bytes_before", value=peak_bytes(), n=1))
-        began = time.process_time()
-        score_checked(build_policy(name, tokenizer), context)
-        metrics.append(Metric(name=f"{name}_seconds", value=time.process_time() - began, n=1))
-        metrics.append(Metric(name=f"{name}_peak_bytes", value=peak_bytes(), n=1))
-    return run_result(
-        POLICIES_BENCH,
-        scale,
-        started,
-        command="keepset bench memory",
-        config={
-            "model": MODEL,
-            "dtype": str(model.dtype),
-            "blocks": READOUT_BLOCKS,
-            **{f"{name}_tokens": n_tokens for name, n_tokens in POLICY_TOKENS.items()},
-        },
-        seeds={"intervention": SEED},
-        counts={"policies": len(POLICY_TOKENS)},
-        metrics=metrics,
-    )
+        before, wall, seconds = peak_bytes(), time.monotonic(), time.process_time()
+        scores = works[kind]()
+        seconds, wall, peak = time.process_time() - seconds, time.monotonic() - wall, peak_bytes()
+    if not scores.isfinite().all():
+        raise FloatingPointError(f"{kind} {name}: expected finite scores, got others")
+    counts = {"scores": scores.numel()}
+    if kind == EFFECTS:
+        counts = {
+            "effects": scores.numel(),
+            "tokens_computed": executor.cost.tokens,
+            "forwards": executor.cost.forwards,
+        }
+    found = {"peak_bytes": peak, "peak_bytes_before": before, "seconds": seconds, "wall_seconds": wall}
+    print(json.dumps({**found, "dtype": str(model.dtype), "counts": counts}))
 
 
-def random_example(n_tokens: int, n_blocks: int) -> Example:
-    """One example of random tokens; what they say costs nothing."""
-    tokens = torch.randint(1_000, 40_000, (n_tokens,), generator=torch.Generator().manual_seed(SEED))
+def all_effects(example: Example, executor: Fast) -> Tensor:
+    """(2N,) every block hidden and every block alone, exactly."""
+    effects = Effects([example], executor)
+    return torch.cat([effects.hidden.log_prob[0], effects.alone.log_prob[0]])
+
+
+def read_out(name: str, model: PreTrainedModel, example: Example) -> Tensor:
+    """A readout's scores, given what it asks for beside the blocks."""
+    asked = {"window": example.query, "reconstruction": example.query, "saliency": torch.tensor([example.answer])}
+    return READOUTS[name](model, example.tokens[None], example.blocks, *([asked[name]] if name in asked else []))
+
+
+def ranked(policy: Policy, model: PreTrainedModel, example: Example) -> Tensor:
+    """(N,) a policy's scores, with a question where it needs one."""
+    question = None if "pre_query" in policy.regimes else example.tokens[example.query.start :]
+    tokens = example.tokens if question is None else example.tokens[: example.query.start]
+    return score_checked(policy, Context(model, tokens, example.blocks, question))
+
+
+def random_example(model: PreTrainedModel, n_tokens: int, n_blocks: int) -> Example:
+    """One example of random tokens, of the words in the middle of a vocabulary."""
+    low, high = (1_000, 40_000) if model.config.vocab_size >= 40_000 else (0, model.config.vocab_size)
+    tokens = torch.randint(low, high, (n_tokens,), generator=torch.Generator().manual_seed(SEED))
     width = (n_tokens - QUERY) // n_blocks
     spans = tuple(Span(i * width, (i + 1) * width) for i in range(n_blocks))
-    return Example(tokens, spans, Span(spans[-1].stop, n_tokens), answer=(ANSWER,))
+    return Example(tokens, spans, Span(spans[-1].stop, n_tokens), answer=(min(ANSWER, high - 1),))
 
 
-def forget_peak() -> None:
-    """Lets the peak start at what is held now, where the system can: what came before may have held more."""
-    if CLEAR_REFS.exists():
-        CLEAR_REFS.write_text("5")
+def memory_table(results: Results) -> Table:
+    """One row for each thing that was run."""
+    effects = results.run(kind=EFFECTS)
+    rows: list[tuple[str, ...]] = [
+        row(results, effects, f"all effects of {effects.config['blocks']} blocks", "wall_seconds")
+    ]
+    readouts, policies = runs_of(results, READOUT, list(READOUTS)), runs_of(results, POLICY, list(POLICIES))
+    rows += [(), *(row(results, run, READOUTS[name].__name__, "seconds") for name, run in readouts.items())]
+    rows += [(), *(row(results, run, name, "seconds") for name, run in policies.items())]
+    model, dtype = effects.config["model"], effects.config["dtype"].removeprefix("torch.")
+    positions = max(run.config["tokens"] for run in results.runs.values())
+    notes = (
+        "n = 1, one thread, the model's weights included.",
+        processes(readouts),
+        f"{listed(list(READ_AS))} are {listed([READOUTS[name].__name__ for name in READ_AS.values()])}.",
+        "kvzip reads a chunk of the context again after the context, and both have to fit the model's "
+        f"{positions:,} positions.",
+        "Seconds: of the effects wall clock, of the others CPU.",
+    )
+    return Table(
+        name="memory",
+        caption=f"Peak resident memory on {model} ({dtype}), random tokens.",
+        columns=("What", "Tokens", "Peak, GB", "Seconds"),
+        rows=tuple(rows),
+        notes=(" ".join(notes),),
+    )
 
 
-def peak_bytes() -> int:
-    """The most memory this process has held: what ``getrusage`` says on Linux begins with the peak of its parent."""
-    if STATUS.exists():
-        (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+def runs_of(results: Results, kind: str, order: list[str]) -> dict[str, RunResult]:
+    """The runs of a kind by name: first those measured together, as they followed each other."""
+    found = {str(run.at[kind]): run for run in results.runs.values() if run.at["kind"] == kind}
+    places = {name: run.config.get("place", len(found) + order.index(name)) for name, run in found.items()}
+    return {name: found[name] for name in sorted(found, key=lambda name: places[name])}
+
+
+def row(results: Results, run: RunResult, name: str, spent: str) -> tuple[str, ...]:
+    peak, seconds = (results.value(what, **run.at) for what in ("peak_bytes", spent))
+    return name, f"{run.config['tokens']:,}", f"{peak / 1e9:.2f}", shown_seconds(seconds)
+
+
+def processes(readouts: dict[str, RunResult]) -> str:
+    """Which peaks may be those of what ran before: the first readouts were measured together."""
+    alone = [READOUTS[name].__name__ for name, run in readouts.items() if "split_from" not in run.config]
+    if len(alone) == len(readouts):
+        return "Each in a process of its own."
+    together = (
+        "Readouts run one after another in one process and a peak never falls, so each also bounds those before it; "
+        "policies start anew."
+    )
+    return f"{together} {listed(alone)}: in a process of its own." if alone else together
+
+
+def listed(names: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    place=62,
+    jobs=jobs,
+    reports=(
+        Report("Peak memory of all effects, of every readout and of every policy", "cost", memory_table, beyond=True),
+    ),
+    bench=True,
+)

@@ -1,33 +1,46 @@
 """``fig:eviction-scale``."""
 
+from collections.abc import Iterable
+from itertools import cycle, repeat
+
 from keepset.figures import COLOURS, new_figure, svg
-from keepset.paper.eviction.pool import pooled
-from keepset.paper.eviction.tables import ALL_CONDITIONS, MAIN_BUDGET, MODES, PRE_QUERY, percent
-from keepset.paper.result import RunResult
+from keepset.paper.eviction.columns import ALL_CONDITIONS, CAUSAL, IMITATION, MODES, ORACLE, PRE_QUERY, Arm, percent
+from keepset.paper.eviction.paper_numbers import MAIN_BUDGET
+from keepset.paper.eviction.pool import pooled, titles
+from keepset.paper.results import Results
 from keepset.paper.statistics import bounds
+from keepset.paper.table import Figure
 
 MARKS = {
-    "oracle": ("other", "*"),
-    "causal_r0": ("causal", "D"),
-    "kvzip": ("ablation", "P"),
-    "snapkv": ("ablation", "^"),
-    "h2o": ("attention", "s"),
-    "imitation_r0": ("attention", "o"),
-    "recency": ("other", "<"),
-    "random": ("other", "x"),
+    ORACLE: ("other", "*"),
+    CAUSAL: ("causal", "D"),
+    Arm("kvzip"): ("ablation", "P"),
+    Arm("snapkv"): ("ablation", "^"),
+    Arm("h2o"): ("attention", "s"),
+    IMITATION: ("attention", "o"),
+    Arm("recency"): ("other", "<"),
+    Arm("random"): ("other", "x"),
 }
-"""Policy -> colour, marker; in the order of the figure."""
+"""Policy -> colour, marker; in the order of the figure, before those that are not among the paper's columns."""
+MORE_MARKERS = "v>phH8Xd1234+"
+"""For these, again from the first where there are more."""
 
 
-def scale_figure(results: list[RunResult]) -> str | None:
-    """``fig:eviction-scale``: every task on every model at the longest length all of them have; None without one."""
-    pools = pooled(results)
+def marks(named: Iterable[Arm]) -> dict[Arm, tuple[str, str]]:
+    others = [arm for arm in named if arm not in PRE_QUERY]
+    return MARKS | dict(zip(others, zip(repeat("other"), cycle(MORE_MARKERS)), strict=False))
+
+
+def scale_figure(results: Results) -> list[Figure]:
+    """``fig:eviction-scale``: every task on every model at the longest length all of them have; none without one."""
+    pools = [pool for pool in pooled(results) if pool.arms("pre_query")]
+    named = titles(pools, "pre_query")
     models = {pool.model for pool in pools}
     common = [
         length for length in {p.length for p in pools} if {p.model for p in pools if p.length == length} == models
     ]
     if not common:
-        return None
+        return []
     shown = [
         (f"{title}, n = {pool.solved(condition)}\n{pool.model}", pool, condition)
         for condition, title in ALL_CONDITIONS.items()
@@ -37,11 +50,12 @@ def scale_figure(results: list[RunResult]) -> str | None:
     figure = new_figure(width=7.0, height=0.8 + 0.85 * len(shown))
     axes = figure.axes[0]
     places = list(range(len(shown)))[::-1]
-    for i, (policy, (colour, marker)) in enumerate(MARKS.items()):
+    marked = marks(named)
+    for i, (arm, (colour, marker)) in enumerate(marked.items()):
         found = [
-            (place + 0.36 - 0.1 * i, share)  # policies that tie must not hide each other
+            (place + 0.36 - 0.8 / len(marked) * i, share)  # policies that tie must not hide each other
             for place, (_, pool, condition) in zip(places, shown, strict=True)
-            if (share := pool.share(condition, "pre_query", MODES[0], policy, MAIN_BUDGET)) is not None
+            if (share := pool.share(condition, "pre_query", MODES[0], arm, MAIN_BUDGET)) is not None
         ]
         if not found:
             continue
@@ -55,7 +69,7 @@ def scale_figure(results: list[RunResult]) -> str | None:
             ],
             fmt=marker,
             color=COLOURS[colour],
-            label=PRE_QUERY[policy],
+            label=named[arm],
             markersize=5,
             linewidth=0.8,
         )
@@ -66,4 +80,4 @@ def scale_figure(results: list[RunResult]) -> str | None:
         f"still answered, pre-query, {percent(MAIN_BUDGET)} of the blocks, mode {MODES[0]}, {max(common):,} tokens"
     )
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return svg(figure)
+    return [Figure("fig-eviction-scale", svg(figure))]

@@ -5,11 +5,15 @@ Lengths are told as multiples of the routers' training length: 4K in the paper, 
 
 from collections.abc import Iterator
 
+from keepset.paper.eviction.columns import CAUSAL, CAUSAL_SEEDS, IMITATION, ORACLE, Arm
+
 LENGTHS = {2: "8K", 4: "16K", 8: "32K"}
-BUDGETS = ("0.1", "0.25", "0.5")
+BUDGETS = (0.1, 0.25, 0.5)
+MAIN_BUDGET = BUDGETS[0]
+H2O, MOMENTKV, RESTKV, SNAPKV = Arm("h2o"), Arm("momentkv"), Arm("restkv"), Arm("snapkv")
 
 # tab:pq8k, tab:pq16k, tab:pq32k and tab:pq-staleany: per budget the columns below; the last one reads the question.
-PRE_QUERY_COLUMNS = ("causal_r0", "imitation_r0", "h2o", "momentkv", "oracle", "snapkv")
+PRE_QUERY_COLUMNS = (CAUSAL, IMITATION, H2O, MOMENTKV, ORACLE, SNAPKV)
 PRE_QUERY = {
     (2, "single"): ("0.86 0.63 0.75 0.86 0.98 0.92", "0.90 0.71 0.85 0.88 0.97 0.92", "0.97 0.88 0.93 0.92 1.00 1.00"),
     (2, "multikey"): (
@@ -77,7 +81,7 @@ PRE_QUERY = {
 }
 
 # tab:qa, at 10 %.
-QUERY_AWARE_COLUMNS = ("causal_r0", "imitation_r0", "snapkv", "momentkv", "oracle")
+QUERY_AWARE_COLUMNS = (CAUSAL, IMITATION, SNAPKV, MOMENTKV, ORACLE)
 QUERY_AWARE = {
     (2, "single"): "0.97 0.63 0.92 0.88 0.97",
     (4, "single"): "1.00 0.52 1.00 0.97 1.00",
@@ -98,7 +102,7 @@ SEEDS = {
 }
 
 # tab:restkv: pre-query and query-aware, per budget.
-RESTKV = {
+RESTKV_ROWS = {
     (2, "single"): ("0.78 0.86 0.95", "0.95 0.93 0.97"),
     (4, "single"): ("0.92 0.93 0.97", "1.00 0.98 1.00"),
     (2, "multikey"): ("0.07 0.19 0.40", "0.82 0.98 0.98"),
@@ -111,26 +115,26 @@ RESTKV = {
     (4, "register_log_any"): ("0.34 0.61 0.73", "0.97 1.00 1.00"),
 }
 
-Key = tuple[int, str, str, str, str]
-"""Multiple of the training length, condition, regime, policy, budget: the last four as in the metrics' names."""
+Key = tuple[int, str, str, Arm, float]
+"""Multiple of the training length, condition, regime, policy, budget."""
 
 
 def _cells() -> Iterator[tuple[Key, str]]:
     for (times, condition), rows in PRE_QUERY.items():
         for budget, row in zip(BUDGETS, rows, strict=True):
-            for policy, value in zip(PRE_QUERY_COLUMNS, row.split(), strict=True):
-                yield (times, condition, "query_aware" if policy == "snapkv" else "pre_query", policy, budget), value
+            for arm, value in zip(PRE_QUERY_COLUMNS, row.split(), strict=True):
+                yield (times, condition, "query_aware" if arm == SNAPKV else "pre_query", arm, budget), value
     for (times, condition), row in QUERY_AWARE.items():
-        for policy, value in zip(QUERY_AWARE_COLUMNS, row.split(), strict=True):
-            yield (times, condition, "query_aware", policy, "0.1"), value
+        for arm, value in zip(QUERY_AWARE_COLUMNS, row.split(), strict=True):
+            yield (times, condition, "query_aware", arm, MAIN_BUDGET), value
     for condition, seeds in SEEDS.items():
         for budget, row in zip(BUDGETS, seeds, strict=False):
-            for seed, value in enumerate(row.split()):
-                yield (2, condition, "pre_query", f"causal_r{seed}", budget), value
-    for (times, condition), regimes in RESTKV.items():
+            for arm, value in zip(CAUSAL_SEEDS, row.split(), strict=True):
+                yield (2, condition, "pre_query", arm, budget), value
+    for (times, condition), regimes in RESTKV_ROWS.items():
         for regime, row in zip(("pre_query", "query_aware"), regimes, strict=True):
             for budget, value in zip(BUDGETS, row.split(), strict=True):
-                yield (times, condition, regime, "restkv", budget), value
+                yield (times, condition, regime, RESTKV, budget), value
 
 
 PAPER: dict[Key, str] = dict(_cells())

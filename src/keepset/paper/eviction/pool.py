@@ -1,13 +1,28 @@
-"""Parts of an eviction run as one, pooled by counts."""
+"""Parts of an eviction run as one, pooled by counts; and two policies paired, question by question."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from keepset.paper import statistics
+from keepset.paper.eviction.columns import CAUSAL, TITLES, Arm
 from keepset.paper.eviction.paper_numbers import LENGTHS, PAPER
-from keepset.paper.orderings_report import bounds
-from keepset.paper.result import Metric, RunResult
-from keepset.paper.statistics import proportion
+from keepset.paper.eviction.tally import only_first
+from keepset.paper.result import At, Metric, RunResult
+from keepset.paper.results import Results
+from keepset.paper.statistics import bounds, share
+
+
+class Place(NamedTuple):
+    """Where a number stands; what holds for every policy has no more than the first two."""
+
+    what: str
+    condition: str
+    regime: str | None = None
+    mode: str | None = None
+    arm: Arm | None = None
+    budget: float | None = None
 
 
 @dataclass(frozen=True)
@@ -18,7 +33,8 @@ class Pool:
     length: int
     train_length: int
     blocks: int
-    shares: dict[str, Metric]
+    numbers: dict[Place, dict[str, Metric]]
+    """Place -> part -> number."""
 
     @property
     def times(self) -> float:
@@ -27,64 +43,106 @@ class Pool:
 
     def conditions(self, known: Iterable[str]) -> list[str]:
         """Those of ``known`` that were run."""
-        return [condition for condition in known if f"{condition}/dense" in self.shares]
+        return [condition for condition in known if Place("dense", condition) in self.numbers]
+
+    def arms(self, regime: str) -> dict[Arm, None]:
+        """Every policy that was run in the regime."""
+        found = (place for place in self.numbers if (place.what, place.regime) == ("preserved", regime))
+        return {place.arm: None for place in found if place.arm}
+
+    def pooled(self, place: Place) -> Metric | None:
+        """One share of the questions of all parts; None where no part has it."""
+        parts = self.numbers.get(place)
+        return statistics.pooled(place.what, parts.values()) if parts else None
 
     def solved(self, condition: str) -> int:
         """Questions the model answers with everything visible."""
-        dense = self.shares[f"{condition}/dense"]
-        return round(dense.value * dense.n)
+        dense = self.pooled(Place("dense", condition))
+        return round(dense.value * dense.n) if dense else 0
 
     def share(
-        self, condition: str, regime: str, mode: str, policy: str, budget: str, what: str = "preserved"
+        self, condition: str, regime: str, mode: str, arm: Arm, budget: float, what: str = "preserved"
     ) -> Metric | None:
-        return self.shares.get(f"{condition}/{regime}/{mode}/{policy}/{budget}/{what}")
+        return self.pooled(Place(what, condition, regime, mode, arm, budget))
 
-    def paper(self, condition: str, regime: str, policy: str, budget: str) -> str:
+    def only_causal(self, condition: str, mode: str, rival: Arm, budget: float) -> Metric | None:
+        """The share, pre-query, that the causal router answers and the rival does not."""
+        causal, other = (
+            self.numbers.get(Place("preserved", condition, "pre_query", mode, arm, budget), {})
+            for arm in (CAUSAL, rival)
+        )
+        # Tracked files without outcomes have the share itself instead.
+        counted = self.numbers.get(Place("only_causal", condition, "pre_query", mode, rival, budget), {})
+        ahead = n = 0
+        for part, first in causal.items():
+            second = other.get(part)
+            if second is not None and first.each is not None and second.each is not None:
+                ahead += only_first(first.each, second.each)
+            elif part in counted:
+                ahead += round(counted[part].value * counted[part].n)
+            else:
+                return None
+            n += first.n
+        return share("only_causal", ahead, n) if n else None
+
+    def paper(self, condition: str, regime: str, arm: Arm, budget: float) -> str:
         """The paper's share at the same multiple of the training length; empty where it has none."""
-        return PAPER.get((int(self.times), condition, regime, policy, budget), "") if self.times in LENGTHS else ""
+        return PAPER.get((int(self.times), condition, regime, arm, budget), "") if self.times in LENGTHS else ""
 
-    def preserved(self, condition: str, regime: str, mode: str, policy: str, budget: str) -> str:
+    def preserved(self, condition: str, regime: str, mode: str, arm: Arm, budget: float) -> str:
         """With its interval and, where it has one, the paper's number."""
-        share = self.share(condition, regime, mode, policy, budget)
-        if share is None:
+        found = self.share(condition, regime, mode, arm, budget)
+        if found is None:
             return "-"
-        if share.n != self.solved(condition):
+        if found.n != self.solved(condition):
             raise ValueError(
-                f"{share.name}: expected all {self.solved(condition)} questions the model answers, got {share.n}; "
-                "run the parts again that lack this policy"
+                f"{self.model}, {self.length} tokens, {condition}, {arm.policy}: expected all {self.solved(condition)} "
+                f"questions the model answers, got {found.n}; run the parts that lack this policy"
             )
-        paper = self.paper(condition, regime, policy, budget)
-        return with_interval(share) + (f" ({paper})" if paper else "")
+        paper = self.paper(condition, regime, arm, budget)
+        return with_interval(found) + (f" ({paper})" if paper else "")
 
 
-def pooled(results: Sequence[RunResult]) -> list[Pool]:
+def titles(pools: Iterable[Pool], regime: str) -> dict[Arm, str]:
+    """The paper's columns, then every other policy that has results under its own name."""
+    known = TITLES[regime]
+    found = dict.fromkeys(arm for pool in pools for arm in pool.arms(regime))
+    others = [arm for arm in found if arm not in known and not arm.router_seed]
+    return known | {arm: arm.policy for arm in others}
+
+
+def pooled(results: Results) -> list[Pool]:
     """One pool per model and length, in this order; refuses parts that were not run alike."""
-    parts: dict[tuple[str, int], list[RunResult]] = defaultdict(list)
-    for result in results:
-        parts[result.config["model"].split("/")[-1], result.config["length"]].append(result)
-    return [_pool(model, length, found) for (model, length), found in sorted(parts.items())]
+    runs: dict[tuple[str, int], list[RunResult]] = defaultdict(list)
+    for run in results.runs.values():
+        runs[str(run.at["model"]), int(run.at["length"])].append(run)
+    return [_pool(model, length, found) for (model, length), found in sorted(runs.items())]
 
 
-def _pool(model: str, length: int, results: list[RunResult]) -> Pool:
-    setting = run_of(results[0])
-    counted: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for result in results:
-        if run_of(result) != setting:
-            raise ValueError(f"{model}, {length} tokens: expected parts run alike, got {setting} and {run_of(result)}")
-        for metric in result.metrics:
-            counted[metric.name][0] += round(metric.value * metric.n)
-            counted[metric.name][1] += metric.n
-    shares = {name: proportion(name, right, n) for name, (right, n) in counted.items()}
-    return Pool(model, length, setting["train_length"], setting["blocks"], shares)
+def _pool(model: str, length: int, runs: Sequence[RunResult]) -> Pool:
+    setting = run_of(runs[0])
+    numbers: dict[Place, dict[str, Metric]] = defaultdict(dict)
+    for run in runs:
+        if run_of(run) != setting:
+            raise ValueError(f"{model}, {length} tokens: expected parts run alike, got {setting} and {run_of(run)}")
+        for metric in run.metrics:
+            numbers[_place(metric.what, run.at | metric.at)][f"{run.at['task']}-{run.at['part']}"] = metric
+    return Pool(model, length, setting["train_length"], setting["blocks"], dict(numbers))
 
 
-def run_of(result: RunResult) -> dict[str, int]:
-    """What all parts of a model and length share: the routers and the blocks."""
-    config = result.config
-    routers = {name: config[name] for name in ("train_length", "pre_query_documents", "query_aware_documents")}
-    return {"blocks": config["blocks"], **routers, "steps": result.counts["steps"]}
+def _place(what: str, at: At) -> Place:
+    seed, policy = at.get("router_seed"), at.get("policy")
+    arm = None if policy is None else Arm(str(policy), None if seed is None else int(seed))
+    where = {name: at.get(name) for name in ("regime", "mode", "budget")}
+    return Place(what, str(at["condition"]), arm=arm, **where)  # type: ignore[arg-type]  # as measure_policy writes them
 
 
-def with_interval(share: Metric) -> str:
-    low, high = bounds(share)
-    return f"{share.value:.2f} [{low:.2f}–{high:.2f}]"
+def run_of(run: RunResult) -> dict[str, Any]:
+    """What all parts and policies of a model and length share: routers, blocks, and how many of them are kept."""
+    shared = ("blocks", "kept_blocks", "train_length", "pre_query_documents", "query_aware_documents")
+    return {name: run.config[name] for name in shared} | {"steps": run.counts["steps"]}
+
+
+def with_interval(found: Metric) -> str:
+    low, high = bounds(found)
+    return f"{found.value:.2f} [{low:.2f}–{high:.2f}]"

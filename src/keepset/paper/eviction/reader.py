@@ -18,8 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from keepset.blocks import KeepSet
 from keepset.interventions import Probe, Reference, TeacherForced
 from keepset.models.cache import KeysValues
-from keepset.paper.result import Metric
-from keepset.paper.statistics import proportion
+from keepset.models.endings import turn_ends
 from keepset.pruning.cache import (
     EvictionMode,
     KeptCache,
@@ -97,43 +96,13 @@ class Reader:
     def _judge(self, question: Question, caches: list[KeptCache]) -> list[bool]:
         query = question.tokens[question.query.start : question.query.stop]
         if self.generated:
-            stop = frozenset({self.tokenizer.eos_token_id})
+            stop = turn_ends(self.model, self.tokenizer)
             written = generate_each(self.model, caches, query, len(question.answer) + SPARE_TOKENS, stop)
             texts = [self.tokenizer.decode(list(tokens)) for tokens in written]
             return [all(part in text for part in question.answers) for text in texts]
         answer = torch.tensor(question.answer)
         logits = read_after_each(self.model, caches, torch.cat([query, answer[:-1]]), rows=len(answer))
         return [bool((row.argmax(-1) == answer).all()) for row in logits]
-
-
-@dataclass
-class Tally:
-    """What one policy did at one budget, over the questions the model answers with everything visible."""
-
-    preserved_kept: int = 0
-    """Answered, and the question's evidence was kept."""
-    preserved_dropped: int = 0
-    """Answered, although some of its evidence was dropped."""
-    kept: int = 0
-    dropped: int = 0
-
-    def add(self, preserved: bool, kept: bool) -> None:
-        if kept:
-            self.kept += 1
-            self.preserved_kept += preserved
-        else:
-            self.dropped += 1
-            self.preserved_dropped += preserved
-
-    def metrics(self, name: str) -> list[Metric]:
-        """Share preserved; share whose evidence was kept; share preserved of either kind. None where n is 0."""
-        counts = {
-            "preserved": (self.preserved_kept + self.preserved_dropped, self.kept + self.dropped),
-            "evidence_kept": (self.kept, self.kept + self.dropped),
-            "preserved_given_kept": (self.preserved_kept, self.kept),
-            "preserved_given_dropped": (self.preserved_dropped, self.dropped),
-        }
-        return [proportion(f"{name}/{what}", right, n) for what, (right, n) in counts.items() if n]
 
 
 def answers_masked(reference: Reference, question: Question, keep: KeepSet) -> bool:

@@ -13,19 +13,19 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset import seeds
-from keepset.readouts import all_position_attention, shared_layers
+from keepset.paper.eviction.columns import ROUTER_SEEDS
+from keepset.readouts import shared_layers
 from keepset.routers.block import BlockRouter, ReadModel, Regime, Target, load_block_router
 from keepset.routers.block_training import train_block_routers
-from keepset.routers.features import block_features, early_layers
-from keepset.routers.targets import as_distribution
-from keepset.text.document import Document
+from keepset.routers.examples import RouterExample, read_examples
+from keepset.routers.features import early_layers
+from keepset.text.document import BLOCK_TOKENS, Document
 from keepset.text.long_context import sample_documents
 
 TASKS = ("single", "multikey", "variable_tracking", "register_log")
 TRAIN_LENGTH = 512
 REGIMES: tuple[Regime, ...] = ("pre_query", "query_aware")
 TARGETS: tuple[Target, ...] = ("causal", "imitation")
-ROUTER_SEEDS = 3
 
 
 def router_folder(scale: str, model: str, regime: Regime, target: Target, seed: int) -> Path:
@@ -61,8 +61,9 @@ def eviction_routers(
     for n in sorted({documents_per_task[regime] for regime in missing}):
         together = [regime for regime in missing if documents_per_task[regime] == n]
         for regime, (features, targets) in router_examples(model, training_documents(tokenizer, n), together).items():
+            reads, layers = ReadModel.of(model), early_layers(model)
             trained = train_block_routers(
-                ReadModel.of(model), regime, early_layers(model), features, targets, range(ROUTER_SEEDS), steps
+                reads, regime, layers, BLOCK_TOKENS, features, targets, range(ROUTER_SEEDS), steps
             )
             for target, routers in trained.items():
                 for folder, router in zip(folders[regime][target], routers, strict=True):
@@ -87,13 +88,13 @@ def router_examples(
         with shared_layers():
             for regime, (features, targets) in examples.items():
                 question = asked.tokens[asked.query.start : asked.query.stop] if regime == "query_aware" else None
-                features.append(block_features(model, document.tokens[None], document.blocks, _batch(question))[0])
                 evidence = torch.zeros(1, len(document.blocks), dtype=torch.bool)
                 evidence[0, sorted(document.evidence if question is None else asked.evidence)] = True
-                targets["causal"].append(evidence)
-                read = document.tokens if question is None else torch.cat([document.tokens, question])
-                attention = all_position_attention(model, read[None], document.blocks)[0]
-                targets["imitation"].append(as_distribution(attention))
+                example = RouterExample(document.tokens, document.blocks, evidence, question)
+                read, learned = read_examples(model, [example], TARGETS)
+                features += read
+                for target in TARGETS:
+                    targets[target] += learned[target]
     return examples
 
 
@@ -101,7 +102,3 @@ def training_documents(tokenizer: PreTrainedTokenizerBase, per_task: int) -> Ite
     """The same documents for every regime and target."""
     for number, task in enumerate(TASKS):
         yield from sample_documents(task, tokenizer, seeds.ROUTER_DOCUMENTS.seed(number), TRAIN_LENGTH, per_task)
-
-
-def _batch(question: Tensor | None) -> Tensor | None:
-    return None if question is None else question[None]

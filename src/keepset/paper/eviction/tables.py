@@ -4,45 +4,22 @@
 No column mixes regimes, no row mixes modes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from keepset.paper.eviction.paper_numbers import BUDGETS, LENGTHS
-from keepset.paper.eviction.pool import Pool, pooled, with_interval
-from keepset.paper.result import RunResult
+from keepset.paper.eviction.columns import (
+    ALL_CONDITIONS,
+    CAUSAL_SEEDS,
+    CONDITIONS,
+    CONTROL,
+    MODES,
+    Arm,
+    percent,
+)
+from keepset.paper.eviction.paper_numbers import BUDGETS, LENGTHS, MAIN_BUDGET, RESTKV, SNAPKV
+from keepset.paper.eviction.pool import Place, Pool, pooled, titles, with_interval
+from keepset.paper.results import Results
 from keepset.paper.table import Table
 
-CONDITIONS = {
-    "single": "single needle",
-    "multikey": "multikey",
-    "variable_tracking": "variable tracking",
-    "register_log": "register log",
-}
-CONTROL = "register_log_any"
-ALL_CONDITIONS = {**CONDITIONS, CONTROL: "register log, any query"}
-MODES = ("global", "post_prefill")
-PRE_QUERY = {
-    "causal_r0": "causal (seed 0)",
-    "imitation_r0": "imitation",
-    "h2o": "H2O",
-    "snapkv": "SnapKV (context window)",
-    "momentkv": "MomentKV",
-    "restkv": "ReST-KV",
-    "kvzip": "KVzip",
-    "recency": "recency",
-    "random": "random",
-    "oracle": "evidence set",
-}
-"""Policies that never see the question."""
-QUERY_AWARE = {
-    "causal_r0": "causal (seed 0)",
-    "imitation_r0": "imitation",
-    "snapkv": "SnapKV",
-    "momentkv": "MomentKV",
-    "restkv": "ReST-KV",
-    "oracle": "evidence set",
-}
-SEEDS = ("causal_r0", "causal_r1", "causal_r2")
-MAIN_BUDGET = BUDGETS[0]
 SHARE_NOTE = (
     "n: questions the model answers with everything visible; shares are of these. Square brackets: 95 % Wilson "
     "interval. -: not run."
@@ -55,29 +32,63 @@ REFERENCE = "SnapKV with the question * (query_aware)"
 REFERENCE_NOTE = "* reads the question: a reference from the regime query_aware, not a comparator."
 
 
-def eviction_tables(results: list[RunResult]) -> list[Table]:
-    """Every table that has a row."""
+def query_aware_tables(results: Results) -> list[Table]:
+    """``tab:qa``, per model."""
     pools = pooled(results)
-    models = {model: [pool for pool in pools if pool.model == model] for model in dict.fromkeys(p.model for p in pools)}
-    tables = [
-        *(query_aware_table(found) for found in models.values()),
-        *(pre_query_table(pool, mode) for pool in pools for mode in MODES),
-        any_query_table(pools),
-        seeds_table(pools),
-        restkv_table(pools),
-        *(dense_table(found) for found in models.values()),
-        *(evidence_table(pool) for pool in pools),
-    ]
+    return with_rows(query_aware_table(of_model(pools, model)) for model in models(pools))
+
+
+def pre_query_tables(results: Results) -> list[Table]:
+    """``tab:pq8k`` and its like, per model, length and mode."""
+    return with_rows(pre_query_table(pool, mode) for pool in pooled(results) for mode in MODES)
+
+
+def any_query_tables(results: Results) -> list[Table]:
+    """``tab:pq-staleany``, where the control was run."""
+    return with_rows([any_query_table(pooled(results))])
+
+
+def seeds_tables(results: Results) -> list[Table]:
+    """``tab:pq-seeds``, where documents of that length were run."""
+    return with_rows([seeds_table(pooled(results))])
+
+
+def restkv_tables(results: Results) -> list[Table]:
+    """``tab:restkv``."""
+    return with_rows([restkv_table(pooled(results))])
+
+
+def dense_tables(results: Results) -> list[Table]:
+    """What the shares are of, per model."""
+    pools = pooled(results)
+    return with_rows(dense_table(of_model(pools, model)) for model in models(pools))
+
+
+def evidence_tables(results: Results) -> list[Table]:
+    """Kept evidence, per model and length."""
+    return with_rows(evidence_table(pool) for pool in pooled(results))
+
+
+def with_rows(tables: Iterable[Table]) -> list[Table]:
     return [table for table in tables if table.rows]
+
+
+def models(pools: Sequence[Pool]) -> list[str]:
+    return list(dict.fromkeys(pool.model for pool in pools))
+
+
+def of_model(pools: Sequence[Pool], model: str) -> list[Pool]:
+    return [pool for pool in pools if pool.model == model]
 
 
 def pre_query_table(pool: Pool, mode: str) -> Table:
     """``tab:pq8k`` and its like: every policy at every budget, before the question is known."""
+    columns = titles([pool], "pre_query")
     rows: list[tuple[str, ...]] = []
     for condition in pool.conditions(CONDITIONS):
         rows.append(())
         for budget in BUDGETS:
-            cells = pre_query_cells(pool, condition, mode, budget)
+            cells = pre_query_cells(pool, condition, mode, columns, budget)
             rows.append((CONDITIONS[condition], percent(budget), str(pool.solved(condition)), *cells))
     return Table(
         name=f"tab-pq-{pool.model}-{pool.length}-{mode}",
@@ -85,28 +96,29 @@ def pre_query_table(pool: Pool, mode: str) -> Table:
             f"Pre-query eviction, mode {mode}, {pool.model}: share of the questions answered with everything visible "
             f"that are still answered when a budget of the blocks is kept. {described(pool)}."
         ),
-        columns=("Condition", "Budget", "n", *PRE_QUERY.values(), REFERENCE),
+        columns=("Condition", "Budget", "n", *columns.values(), REFERENCE),
         rows=tuple(rows[1:]),
         notes=(SHARE_NOTE, EVIDENCE_NOTE, REFERENCE_NOTE, *paper_note([pool], "tab:pq8k, tab:pq16k, tab:pq32k")),
     )
 
 
-def pre_query_cells(pool: Pool, condition: str, mode: str, budget: str) -> list[str]:
+def pre_query_cells(pool: Pool, condition: str, mode: str, arms: Iterable[Arm], budget: float) -> list[str]:
     """The policies that do not see the question, then the reference that does."""
-    blind = [pool.preserved(condition, "pre_query", mode, policy, budget) for policy in PRE_QUERY]
-    return [*blind, pool.preserved(condition, "query_aware", mode, "snapkv", budget)]
+    blind = [pool.preserved(condition, "pre_query", mode, arm, budget) for arm in arms]
+    return [*blind, pool.preserved(condition, "query_aware", mode, SNAPKV, budget)]
 
 
 def query_aware_table(pools: list[Pool]) -> Table:
     """``tab:qa``: every policy sees the question."""
     model = pools[0].model
+    columns = titles(pools, "query_aware")
     rows: list[tuple[str, ...]] = []
     for condition, title in CONDITIONS.items():
         asked = [pool for pool in pools if condition in pool.conditions(CONDITIONS)]
         rows += [()] if asked else []
         for pool in asked:
             for mode in MODES:
-                cells = [pool.preserved(condition, "query_aware", mode, policy, MAIN_BUDGET) for policy in QUERY_AWARE]
+                cells = [pool.preserved(condition, "query_aware", mode, arm, MAIN_BUDGET) for arm in columns]
                 rows.append((title, f"{pool.length:,}", mode, str(pool.solved(condition)), *cells))
     return Table(
         name=f"tab-qa-{model}",
@@ -114,7 +126,7 @@ def query_aware_table(pools: list[Pool]) -> Table:
             f"Query-aware eviction, {model}, {percent(MAIN_BUDGET)} of the blocks: the routers and every policy see "
             "the question. Share of the questions answered with everything visible that are still answered."
         ),
-        columns=("Condition", "Length", "Mode", "n", *QUERY_AWARE.values()),
+        columns=("Condition", "Length", "Mode", "n", *columns.values()),
         rows=tuple(rows[1:]),
         notes=(
             SHARE_NOTE,
@@ -126,13 +138,14 @@ def query_aware_table(pools: list[Pool]) -> Table:
 
 def any_query_table(pools: list[Pool]) -> Table:
     """``tab:pq-staleany``: corrections first is no way to guess the register that is asked for."""
+    columns = titles(pools, "pre_query")
     rows: list[tuple[str, ...]] = []
     for pool in pools:
         for condition in pool.conditions([CONTROL]):
             for mode in MODES:
                 rows.append(())
                 for budget in BUDGETS:
-                    cells = pre_query_cells(pool, condition, mode, budget)
+                    cells = pre_query_cells(pool, condition, mode, columns, budget)
                     rows.append(
                         (pool.model, f"{pool.length:,}", mode, percent(budget), str(pool.solved(condition)), *cells)
                     )
@@ -142,7 +155,7 @@ def any_query_table(pools: list[Pool]) -> Table:
             "Shortcut control for the register log, pre-query: the same documents, any register asked, so that it is "
             "seldom the corrected one. Share of the questions answered with everything visible that are still answered."
         ),
-        columns=("Model", "Length", "Mode", "Budget", "n", *PRE_QUERY.values(), REFERENCE),
+        columns=("Model", "Length", "Mode", "Budget", "n", *columns.values(), REFERENCE),
         rows=tuple(rows[1:]),
         notes=(SHARE_NOTE, EVIDENCE_NOTE, REFERENCE_NOTE, *paper_note(pools, "tab:pq-staleany")),
     )
@@ -157,7 +170,7 @@ def seeds_table(pools: list[Pool]) -> Table:
             rows.append(())
             for budget in BUDGETS[:2]:
                 for mode in MODES:
-                    cells = [pool.preserved(condition, "pre_query", mode, seed, budget) for seed in SEEDS]
+                    cells = [pool.preserved(condition, "pre_query", mode, arm, budget) for arm in CAUSAL_SEEDS]
                     head = (pool.model, ALL_CONDITIONS[condition], percent(budget), mode, str(pool.solved(condition)))
                     rows.append((*head, *cells))
     return Table(
@@ -166,7 +179,7 @@ def seeds_table(pools: list[Pool]) -> Table:
             "The causal router from three initializations, pre-query, at twice the training length: share of the "
             "questions answered with everything visible that are still answered."
         ),
-        columns=("Model", "Condition", "Budget", "Mode", "n", *(f"seed {number}" for number in range(len(SEEDS)))),
+        columns=("Model", "Condition", "Budget", "Mode", "n", *(f"seed {arm.router_seed}" for arm in CAUSAL_SEEDS)),
         rows=tuple(rows[1:]),
         notes=(SHARE_NOTE, *paper_note(shifted, "tab:pq-seeds")),
     )
@@ -180,7 +193,7 @@ def restkv_table(pools: list[Pool]) -> Table:
         for condition in pool.conditions(ALL_CONDITIONS):
             for mode in MODES:
                 cells = [
-                    pool.preserved(condition, regime, mode, "restkv", budget)
+                    pool.preserved(condition, regime, mode, RESTKV, budget)
                     for regime in ("pre_query", "query_aware")
                     for budget in BUDGETS
                 ]
@@ -213,9 +226,10 @@ def dense_table(pools: list[Pool]) -> Table:
         asked = [pool for pool in pools if condition in pool.conditions(ALL_CONDITIONS)]
         rows += [()] if asked else []
         for pool in asked:
-            dense = pool.shares[f"{condition}/dense"]
-            feasible = [pool.shares.get(f"{condition}/feasible/{budget}") for budget in BUDGETS]
-            same = pool.shares.get(f"{condition}/global_equals_mask")
+            dense = pool.pooled(Place("dense", condition))
+            assert dense is not None, "conditions() are those that have it"
+            feasible = [pool.pooled(Place("feasible", condition, budget=budget)) for budget in BUDGETS]
+            same = pool.pooled(Place("global_equals_mask", condition))
             rows.append(
                 (
                     title,
@@ -257,12 +271,10 @@ def evidence_table(pool: Pool) -> Table:
     rows: list[tuple[str, ...]] = []
     for condition in pool.conditions(ALL_CONDITIONS):
         rows.append(())
-        for policy, title in PRE_QUERY.items():
-            recall = [
-                pool.share(condition, "pre_query", MODES[1], policy, budget, "evidence_kept") for budget in BUDGETS
-            ]
+        for arm, title in titles([pool], "pre_query").items():
+            recall = [pool.share(condition, "pre_query", MODES[1], arm, budget, "evidence_kept") for budget in BUDGETS]
             given = [
-                pool.share(condition, "pre_query", mode, policy, MAIN_BUDGET, f"preserved_given_{what}")
+                pool.share(condition, "pre_query", mode, arm, MAIN_BUDGET, f"preserved_given_{what}")
                 for mode in MODES
                 for what in ("kept", "dropped")
             ]
@@ -295,10 +307,6 @@ def evidence_table(pool: Pool) -> Table:
             "blocks are kept does not depend on the mode. -: no such question, or not run.",
         ),
     )
-
-
-def percent(budget: str) -> str:
-    return f"{100 * float(budget):g} %"
 
 
 def described(pool: Pool) -> str:

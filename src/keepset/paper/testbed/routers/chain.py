@@ -5,9 +5,9 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from keepset.paper.testbed.routers.router import ASKED_TOKENS, CODERS, Router, bag, relative_positions
-from keepset.routers.layer import WIDTH
 from keepset.paper.testbed.tasks.vocabulary import Vocabulary
-from keepset.routers.layer import LAYERS, Layer
+from keepset.routers.layer import LAYERS, WIDTH, RouterLayer
+
 
 class ChainRouter(Router, coders=CODERS, library_name="keepset"):
     """summary = sum over offsets o of P_o e_o; two layers over all summaries and the query's; a scorer per block.
@@ -24,7 +24,7 @@ class ChainRouter(Router, coders=CODERS, library_name="keepset"):
         self.offsets = nn.Parameter(torch.randn(block_width, WIDTH, WIDTH) * (block_width * WIDTH) ** -0.5)
         self.position = nn.Parameter(torch.randn(1, WIDTH))
         self.is_query = nn.Parameter(torch.randn(1, WIDTH))
-        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.layers = nn.ModuleList(RouterLayer() for _ in range(LAYERS))
         self.norm = nn.LayerNorm(WIDTH)
         self.hidden = nn.Linear(WIDTH, WIDTH)
         self.score = nn.Linear(WIDTH, 1)

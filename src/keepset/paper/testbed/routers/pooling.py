@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from keepset.paper.testbed.routers.router import ASKED_TOKENS, CODERS, Router, bag, relative_positions
-from keepset.routers.layer import WIDTH
 from keepset.paper.testbed.tasks.vocabulary import Vocabulary
+from keepset.routers.layer import WIDTH
 
 HIDDEN = 128
 """Width of the scorer's hidden layer: 23.5K parameters at the paper's vocabulary of 105 tokens."""

@@ -6,21 +6,13 @@ A router reads the context and the query, never the answer and never the model:
     WRITE f m v ·  ...  WRITE f m v ·    QUERY f m        -> (B, N) scores, higher is kept first
 """
 
-import json
-from abc import ABC, abstractmethod
-from contextlib import redirect_stdout
-from io import StringIO
 from pathlib import Path
-from typing import Any, TypeVar
 
 import torch
-from huggingface_hub import PyTorchModelHubMixin
-from pydantic import BaseModel, ConfigDict, ValidationError
-from safetensors import SafetensorError
-from torch import Tensor, nn
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor
 
 from keepset.blocks import ExampleBatch
-from keepset.files import replacing_folder, sha256, write_json
 from keepset.paper.testbed.tasks.sheet import QUERY_TOKENS
 from keepset.paper.testbed.tasks.vocabulary import Vocabulary
 from keepset.routers.network import SavedNetwork, check_weights, load_network, read_config

@@ -22,7 +22,7 @@ from keepset.blocks import Example, KeepSet, Span
 from keepset.paper.testbed.tasks.groups import sample_groups
 from keepset.paper.testbed.tasks.sheet import distinct_keys
 from keepset.paper.testbed.tasks.vocabulary import Vocabulary
-from keepset.text.example import chat_prompt, check_tokenizer, continuation, tokenise
+from keepset.text.prompt import chat_prompt, check_tokenizer, continuation, tokenise
 
 SYLLABLES = tuple(a + b for a in "BDFGHJKLMNPRSTVWZ" for b in "AEIOU")
 RECORD = re.compile(r"(The code for )[A-Z]+( is(?: now)? )[0-9]+")

@@ -22,7 +22,6 @@ QUERY_TOKENS = 4
 retrieval circuit never forms (paper, appendix B)."""
 
 NO_POINTER = -1
-WHOLE_FAMILY = -1
 
 
 @dataclass

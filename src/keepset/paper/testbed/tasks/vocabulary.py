@@ -55,9 +55,6 @@ class Vocabulary(BaseModel):
     def count_token(self, count: Ids) -> Ids:
         return SPECIALS + self.families + self.members + self.values + count - 1
 
-    def is_family(self, token: int) -> bool:
-        return SPECIALS <= token < SPECIALS + self.families
-
     def is_value(self, token: int) -> bool:
         start = SPECIALS + self.families + self.members
         return start <= token < start + self.values

@@ -1,0 +1,138 @@
+"""Pooling routers on the labels of one teacher, and what teachers answer from the blocks they keep.
+
+Shared by ``routing``, ``ablation`` and ``guard``, so that all arms are trained and scored alike. An arm is trained
+alone: every arm starts from the same weights and reads the same examples in the same order, and none has a part in
+another's loss.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from keepset.paper.dense import evaluation_batch, evaluation_seed
+from keepset.paper.result import Coordinate, Metric
+from keepset.paper.results import Results
+from keepset.paper.routed import budget_blocks, random_scores, routed_correct, routed_probe, top_blocks
+from keepset.paper.router_tables import Label, label_table
+from keepset.paper.statistics import PairedDifference, paired_difference, share
+from keepset.paper.teachers import teacher_folder
+from keepset.paper.testbed.routers import Router, build_router, score_blocks
+from keepset.paper.testbed.tasks.conditions import find_condition
+from keepset.paper.testbed.teachers.presets import MIXTURES
+from keepset.paper.testbed.teachers.teacher import accuracy, load_teacher
+from keepset.routers import Loss, table_stream, train_routers
+from keepset.routers.training import LEARNING_RATE
+
+BUDGET = 0.1
+EXAMPLES = {"smoke": 6, "small": 300, "paper": 500}
+TABLE = {"smoke": 128, "small": 25_600, "paper": 256_000}
+"""Labelled training examples; the small scale reads its table ten times."""
+STEPS = {"smoke": 10, "small": 4_000, "paper": 4_000}
+
+
+def train_arm(
+    scale: str,
+    mixture: str,
+    source: int,
+    loss: Loss,
+    label: Label,
+    router_seeds: int,
+    steps: int,
+    learning_rate: float = LEARNING_RATE,
+) -> list[Router]:
+    """One pooling router per seed, on the labels of teacher ``source``."""
+    model, config = load_teacher(teacher_folder(scale, mixture, source))
+    with torch.no_grad():
+        table = label_table(model, config, MIXTURES[mixture], TABLE[scale], {"arm": label})
+    trained = train_routers(
+        lambda seed: build_router("pooling", config.vocabulary, config.block_width, seed),
+        range(router_seeds),
+        {"arm": loss},
+        table_stream(table.tokens, table.targets, run=source),
+        steps=steps,
+        learning_rate=learning_rate,
+    )
+    return trained["arm"]
+
+
+def routed_metrics(
+    scale: str,
+    mixture: str,
+    teachers: Iterable[int],
+    conditions: Iterable[str],
+    routers: Sequence[Router],
+    fewest: int = 1,
+) -> Iterator[Metric]:
+    """Every router on every teacher and condition.
+
+    The budget is a tenth of the blocks, but never under ``fewest``.
+    """
+    for teacher in teachers:
+        model, config = load_teacher(teacher_folder(scale, mixture, teacher))
+        for condition in conditions:
+            batch = evaluation_batch(config, condition, EXAMPLES[scale])
+            k = max(fewest, budget_blocks(BUDGET, len(batch.blocks)))
+            probe = routed_probe(model, batch)
+            for seed, router in enumerate(routers):
+                right = int(routed_correct(probe, top_blocks(score_blocks(router, batch), k)).sum())
+                yield share("routed", right, len(batch), teacher=teacher, condition=condition, router_seed=seed)
+
+
+def unrouted_metrics(
+    scale: str, mixture: str, teachers: Iterable[int], conditions: Iterable[str], fewest: int = 1
+) -> Iterator[Metric]:
+    """What no label has a part in: every teacher with the whole context, and with random gates."""
+    for teacher in teachers:
+        model, config = load_teacher(teacher_folder(scale, mixture, teacher))
+        for condition in conditions:
+            batch = evaluation_batch(config, condition, EXAMPLES[scale])
+            k = max(fewest, budget_blocks(BUDGET, len(batch.blocks)))
+            chance = top_blocks(random_scores(len(batch), len(batch.blocks), evaluation_seed(condition)), k)
+            right = {"dense": accuracy(model, batch), "random": routed_correct(routed_probe(model, batch), chance)}
+            for arm, correct in right.items():
+                yield share("routed", int(correct.sum()), len(batch), arm=arm, teacher=teacher, condition=condition)
+
+
+def settings(scale: str, mixture: str, teachers: Sequence[int], conditions: Iterable[str]) -> dict[str, Any]:
+    """What a run says of the contexts it was scored on."""
+    _, config = load_teacher(teacher_folder(scale, mixture, teachers[0]))
+    return {
+        "budget": BUDGET,
+        "teachers": list(teachers),
+        "blocks": {condition: config.n_blocks * find_condition(condition).length for condition in conditions},
+    }
+
+
+def per_teacher(results: Results, condition: str, **at: Coordinate) -> list[float]:
+    """Routed accuracy on each teacher, mean over router seeds."""
+    found = results.select("routed", condition=condition, **at)
+    means = {teacher: fmean(values) for teacher, values in found.groupby("teacher")["value"]}
+    teachers = results.coordinates("teacher")
+    if missing := [teacher for teacher in teachers if teacher not in means]:
+        raise KeyError(f"no number 'routed' of teachers {missing} at {condition}, {at}")
+    return [means[teacher] for teacher in teachers]
+
+
+def over_teachers(results: Results, condition: str, **at: Coordinate) -> float:
+    return fmean(per_teacher(results, condition, **at))
+
+
+def paired_gap(results: Results, condition: str, **at: Coordinate) -> PairedDifference:
+    """Causal minus imitation, paired over teachers."""
+    causal, imitation = (per_teacher(results, condition, arm=arm, **at) for arm in ("causal", "imitation"))
+    return paired_difference(causal, imitation)
+
+
+def signed(gap: PairedDifference) -> str:
+    return f"{gap.mean:+.3f} ± {gap.standard_error:.3f}"
+
+
+def counts(results: Results) -> str:
+    """What stands behind every cell of a table of one experiment."""
+    run = results.run()
+    return (
+        f"{run.scale.capitalize()} scale; n = {run.counts['examples']} examples per teacher and condition, "
+        f"{len(results.coordinates('teacher'))} teachers, {len(results.coordinates('router_seed'))} router seeds."
+    )

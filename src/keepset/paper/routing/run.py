@@ -1,0 +1,75 @@
+"""How the runs of ``routing`` are made: pooling routers on the labels of one teacher, every teacher routed."""
+
+import time
+from functools import partial
+
+from keepset import seeds
+from keepset.paper.dense import evaluation_seed
+from keepset.paper.experiment import Jobs, run_result
+from keepset.paper.pooling import EXAMPLES, STEPS, TABLE, routed_metrics, settings, train_arm, unrouted_metrics
+from keepset.paper.result import RunResult
+from keepset.paper.router_tables import Label, annotated_family, block_attention
+from keepset.paper.teachers import teacher_seeds
+from keepset.routers import KL, Coverage, Loss
+
+NAME = "routing"
+MIXTURE = "single-hop"
+CONDITIONS = {
+    "unique": "Unique retrieval",
+    "latest_write": "Latest write",
+    "duplicate": "Duplicate evidence",
+    "latest_write_stale4": "Latest write, stale-4",
+    "unique_family": "Unique, family distractors",
+    "unique_2x": "Unique, 2× length",
+    "latest_write_2x": "Latest, 2× length",
+    "unique_4x": "Unique, 4× length",
+    "latest_write_4x": "Latest, 4× length",
+}
+ROUTER_SEEDS = {"smoke": 2, "small": 5, "paper": 5}
+ARMS: dict[str, tuple[Loss, Label]] = {"imitation": (KL(), block_attention), "causal": (Coverage(), annotated_family)}
+SOURCE = 0
+"""The teacher whose labels ``tab:routing`` uses."""
+
+
+def jobs(scale: str) -> Jobs:
+    """The dense teachers and random gates, then one result per source of labels and arm."""
+    found: Jobs = {"routing/unrouted": partial(unrouted, scale)}
+    for source in teacher_seeds(scale, MIXTURE):
+        for arm in ARMS:
+            found[f"routing/source-{source}-{arm}"] = partial(route, scale, source, arm)
+    return found
+
+
+def unrouted(scale: str) -> RunResult:
+    """Every teacher on every condition, dense and with random gates."""
+    started = time.monotonic()
+    teachers = teacher_seeds(scale, MIXTURE)
+    return run_result(
+        NAME,
+        scale,
+        started,
+        at={"mixture": MIXTURE},
+        config=settings(scale, MIXTURE, teachers, CONDITIONS),
+        seeds={"evaluation": evaluation_seed(next(iter(CONDITIONS)))},
+        counts={"examples": EXAMPLES[scale]},
+        metrics=unrouted_metrics(scale, MIXTURE, teachers, CONDITIONS),
+    )
+
+
+def route(scale: str, source: int, arm: str) -> RunResult:
+    """Trains one arm on the labels of teacher ``source``; routes every teacher on every condition."""
+    started = time.monotonic()
+    loss, label = ARMS[arm]
+    teachers = teacher_seeds(scale, MIXTURE)
+    routers = train_arm(scale, MIXTURE, source, loss, label, ROUTER_SEEDS[scale], STEPS[scale])
+    return run_result(
+        NAME,
+        scale,
+        started,
+        at={"mixture": MIXTURE, "source": source, "arm": arm},
+        config=settings(scale, MIXTURE, teachers, CONDITIONS)
+        | {"router_seeds": ROUTER_SEEDS[scale], "router": "pooling"},
+        seeds={"router_init": seeds.ROUTER_INIT.seed(0), "router_stream": seeds.ROUTER_STREAM.seed(0)},
+        counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale]},
+        metrics=routed_metrics(scale, MIXTURE, teachers, CONDITIONS, routers),
+    )

@@ -1,0 +1,63 @@
+"""The picture of the package says what the source says, and the source keeps the order."""
+
+from pathlib import Path
+
+import pytest
+
+from keepset.paper.import_graph import LABORATORY, LIBRARY, ORDER, edges, import_graph, imports, sizes, stage
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_nobody_imports_what_comes_later() -> None:
+    assert [pair for pair in edges() if ORDER.index(pair[1]) > ORDER.index(pair[0])] == []
+
+
+def test_the_library_never_imports_the_laboratory() -> None:
+    assert [pair for pair in edges() if pair[0] in LIBRARY and pair[1] in LABORATORY] == []
+
+
+def test_edges_count_files() -> None:
+    found = edges()
+    assert found["policies", "readouts"] >= 2
+    assert found["experiments", "reporting"] >= 10
+    assert ("routers", "labels") not in found
+    assert all(importer != imported for importer, imported in found)
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        ("seeds", "base"),
+        ("models.loading", "models"),
+        ("paper.result.Metric", "reporting"),
+        ("paper.testbed.tasks", "testbed"),
+        ("paper.chains", "experiments"),
+        ("paper.routing.run", "experiments"),
+        ("paper.bench.memory", "bench"),
+        ("paper", "reporting"),
+        ("cli", "front"),
+        ("load_model", "front"),
+    ],
+)
+def test_every_module_has_a_stage(module: str, expected: str) -> None:
+    assert stage(module.split(".")) == expected
+
+
+def test_imports_are_found_wherever_they_stand() -> None:
+    source = "import torch\ndef f():\n    from ..models import loading"
+    assert imports(source, "text/jsonl.py") == [("torch", True), ("keepset.models.loading", False)]
+
+
+def test_sizes_are_those_of_the_files() -> None:
+    found = sizes()
+    assert list(found) == ["library", "laboratory", "tests"]
+    files = list((ROOT / "tests").rglob("*.py"))
+    assert found["tests"].files == len(files)
+    assert found["tests"].lines == sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
+    assert found["library"].files + found["laboratory"].files == len(list((ROOT / "src").rglob("*.py")))
+
+
+def test_the_tracked_picture_is_what_the_code_draws() -> None:
+    tracked = (ROOT / "docs" / "images" / "import-graph.svg").read_text(encoding="utf-8")
+    assert tracked == import_graph(), "docs/images/import-graph.svg is not what 'keepset report' writes"
