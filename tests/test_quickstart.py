@@ -1,49 +1,114 @@
-"""The quickstart on an untrained model that is made to answer exactly when it can read the evidence."""
+"""The quickstart on an untrained model, asked for what that model itself says: real labels, routers and pruning."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from rich.console import Console
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from keepset.paper.bench.engine import tiny_model
-from keepset.paper.eviction.reader import Reader
-from keepset.policies.routed import Routed
-from keepset.pruning import Pruner
-from keepset.pruning.cache import KeptCache
-from keepset.quickstart import Plan, run_on, run_quickstart
-from keepset.text.document import Question
+import keepset
+from keepset.interventions import Ask, Fast
+from keepset.paper.bench.models import tiny_model
+from keepset.policies import POLICIES
+from keepset.quickstart import Fact, FactSheet, QuickstartSize, run_on, run_quickstart, sample_sheets
+from keepset.quickstart_page import PolicyCount, QuickstartOutcome, quickstart_figure, verdict
+from keepset.seeds import EVALUATION, ROUTER_DOCUMENTS
+from keepset.text.example import text_example
 
-PLAN = Plan(labelled=1, training_documents=4, steps=5, held_out=2, held_out_tokens=512)
-
-
-def reads_evidence(reader: Reader, question: Question, caches: list[KeptCache]) -> list[bool]:
-    needed = {reader.document.blocks[i].start for i in question.evidence}
-    return [needed <= set(cache.positions.tolist()) for cache in caches]
+Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
+SIZE = QuickstartSize(steps=5, budgets=(0.3, 0.6))
 
 
-def test_everything_that_is_promised_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Reader, "_judge", reads_evidence)
+@pytest.fixture(scope="module")
+def loaded() -> Loaded:
     model, tokenizer = tiny_model()
+    with torch.no_grad():  # untrained attention is nearly uniform, and then nothing hidden would be missed
+        for layer in model.model.layers:
+            layer.self_attn.q_proj.weight *= 20
+    return model, tokenizer
+
+
+def own_sheets(loaded: Loaded, first: int, n: int) -> list[FactSheet]:
+    """Documents of ten lines; the right answer is what the model says first when it reads everything."""
+    model, tokenizer = loaded
+    sheets = []
+    for number in range(first, first + n):
+        text = "\n".join(f"The code for NARO{i} is {1000 + 37 * i * number}." for i in range(10))
+        facts = []
+        for line in (2, 7):
+            question = f"What is the code for NARO{line}?"
+            example = text_example(tokenizer, text, question, "1", "line")
+            whole = frozenset(range(len(example.blocks)))
+            ((written,),) = Fast(model).generate([Ask(example, whole, ((1,),))], 1, frozenset())
+            answer = tokenizer.decode(list(written))
+            if answer.strip() == answer and answer.isprintable() and "\ufffd" not in answer:
+                facts.append(Fact(question, answer, line))
+        sheets.append(FactSheet(text, tuple(facts)))
+    return sheets
+
+
+def test_everything_that_is_promised_is_there(loaded: Loaded, tmp_path: Path) -> None:
     console = Console(record=True, width=140)
     out = tmp_path / "out"
-    run_on(model, tokenizer, out, console, PLAN)
+    training, held_out = own_sheets(loaded, 1, 8), own_sheets(loaded, 20, 3)
+    outcome = run_on(*loaded, training, held_out, out, console, SIZE)
+    assert outcome.documents == 3
+    assert outcome.answers == sum(len(sheet.facts) for sheet in held_out) > 0
+    assert outcome.labelled_questions == sum(len(sheet.facts) for sheet in training)
+    titles = [build(loaded[1]).title for build in POLICIES.values()]
+    assert list(outcome.rows()) == ["causal router", "imitation router", *titles, "evidence, known"]
+    assert all(len(counts) == 2 for counts in outcome.rows().values())
+    assert all(0 <= count.preserved <= outcome.answers for count in outcome.counts)
+    (ceiling,) = (counts for title, counts in outcome.rows().items() if title == "evidence, known")
+    assert [count.facts_kept for count in ceiling] == [outcome.answers] * 2
     text = console.export_text()
     for said in (
-        "What is the special magic number",
         "if hidden",
         "causal router",
-        "imitation router",
-        "of 8 (95 %",
-        "all facts, known",
+        f"of {outcome.answers} in 3 documents (95 % interval)",
+        "two more times",
     ):
         assert said in text
     page = (out / "report.html").read_text()
     assert "<svg" in page
     assert "<script" not in page
-    assert (out / "pruning.svg").is_file()
-    pruned = Pruner(model, tokenizer, Routed.from_pretrained(out / "router"), blocks=32).prune("word " * 400, 0.25)
-    assert len(pruned.text) < 5 * 400
-    run_on(model, tokenizer, out, console, PLAN)  # again, over its own files
+    pruned = keepset.Pruner(*loaded, policy=out / "router").prune(held_out[0].text, 0.25)
+    assert len(pruned.record.blocks) == 10
+    assert run_on(*loaded, training, held_out, out, console, SIZE) == outcome  # again, over its own files
+
+
+def test_facts_stand_on_lines_of_their_own(loaded: Loaded) -> None:
+    sheets = [
+        sheet
+        for seed_range in (ROUTER_DOCUMENTS, EVALUATION)
+        for sheet in sample_sheets(loaded[1], seed_range, 1_024, 2)
+    ]
+    assert len({sheet.text for sheet in sheets}) == 4
+    for sheet in sheets:
+        assert len(sheet.facts) == 4
+        for fact in sheet.facts:
+            number = fact.answer.split()[-1]
+            assert number.removesuffix(".").isdigit()
+            assert number in sheet.text.splitlines()[fact.line]
+            assert sheet.text.count(number) == 1
+
+
+def test_the_legend_covers_no_point_and_words_say_what_was_counted() -> None:
+    counts = tuple(
+        PolicyCount(title, budget, preserved, preserved, ceiling=title == "evidence, known")
+        for title, low in (("causal router", 18), ("KVzip", 18), ("evidence, known", 20))
+        for budget, preserved in ((0.1, low), (0.25, 20))
+    )
+    outcome = QuickstartOutcome("tiny", 1_024, 12, 48, 8, 20, counts)
+    assert "18 of 20 answers (8 documents); the best other policy, KVzip, 18." in verdict(outcome)
+    picture = quickstart_figure(outcome)
+    legend, axes = picture.index('id="legend_1"'), picture.index('id="patch_2"')
+    tops = [float(picture[at:].split('d="M ', 1)[1].split()[1]) for at in (legend, axes)]
+    assert tops[0] < tops[1], "above the axes"
+    assert outcome.share(counts[0])[0] == 0.9
+    assert outcome.share(counts[0])[1] < 0.9 < outcome.share(counts[0])[2]
 
 
 def test_a_folder_with_other_things_stays_as_it_is(tmp_path: Path) -> None:
@@ -53,8 +118,8 @@ def test_a_folder_with_other_things_stays_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "thesis.txt").read_text() == "years of work"
 
 
-def test_a_model_that_answers_nothing_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Reader, "_judge", lambda reader, question, caches: [False] * len(caches))
-    model, tokenizer = tiny_model()
+def test_a_model_that_answers_nothing_is_said_so(loaded: Loaded, tmp_path: Path) -> None:
+    training, held_out = own_sheets(loaded, 1, 8), own_sheets(loaded, 20, 1)
+    wrong = [replace(held_out[0], facts=(Fact("What is the code for NARO2?", "nothing at all", 2),))]
     with pytest.raises(ValueError, match="expected the model to answer some questions"):
-        run_on(model, tokenizer, tmp_path / "out", Console(quiet=True), PLAN)
+        run_on(*loaded, training, wrong, tmp_path / "out", Console(quiet=True), SIZE)

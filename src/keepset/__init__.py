@@ -1,22 +1,45 @@
 """keepset finds the context a language model's answer depends on, and keeps only that."""
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from keepset.explain.explanation import explain
+    from keepset.explain import explain
     from keepset.jobs.runner import label
     from keepset.jobs.training import train
     from keepset.models.loading import load_model
+    from keepset.policies import POLICIES
+    from keepset.pruning.budget import Budget
     from keepset.pruning.context import PrunedContext
     from keepset.pruning.pruner import Pruner
+    from keepset.readouts import READOUTS
+    from keepset.routers.block import BlockRouter
 
-__all__ = ["PrunedContext", "Pruner", "explain", "label", "load_model", "train"]
+__all__ = [
+    "POLICIES",
+    "READOUTS",
+    "BlockRouter",
+    "Budget",
+    "PrunedContext",
+    "Pruner",
+    "__version__",
+    "explain",
+    "label",
+    "load_model",
+    "train",
+]
+
+__version__ = version("keepset")
 
 _HOMES = {
+    "POLICIES": "keepset.policies",
+    "READOUTS": "keepset.readouts",
+    "BlockRouter": "keepset.routers.block",
+    "Budget": "keepset.pruning.budget",
     "PrunedContext": "keepset.pruning.context",
     "Pruner": "keepset.pruning.pruner",
-    "explain": "keepset.explain.explanation",
+    "explain": "keepset.explain",
     "label": "keepset.jobs.runner",
     "load_model": "keepset.models.loading",
     "train": "keepset.jobs.training",
@@ -28,3 +51,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'keepset' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

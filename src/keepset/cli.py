@@ -8,11 +8,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from keepset.files import write_json, write_text
 
 if TYPE_CHECKING:
+    from keepset.paper.experiment import Experiment, Jobs
 
 COMMANDS = (
     "quickstart",
@@ -46,7 +47,6 @@ app = typer.Typer(
 )
 teacher_app = typer.Typer(help="Train and evaluate the teachers of the synthetic tasks.", no_args_is_help=True)
 models_app = typer.Typer(help="Models that need no hub: what there is, and getting it.", no_args_is_help=True)
-bench_app = typer.Typer(help="Benchmarks. Timings depend on the machine: compare within one run.", no_args_is_help=True)
 out_console = Console()
 err_console = Console(stderr=True)
 
@@ -63,7 +63,6 @@ def quickstart(
 
 app.add_typer(models_app, name="models")
 app.add_typer(teacher_app, name="teacher")
-app.add_typer(bench_app, name="bench")
 
 
 @models_app.command("list")
@@ -152,15 +151,15 @@ def explain(
     question: Annotated[str, typer.Option(help="What to ask about it.")],
     answer: Annotated[str | None, typer.Option(help="Explain this answer instead of the model's own.")] = None,
     blocks: Annotated[str, typer.Option(help="sentence, paragraph, line or a number of tokens.")] = "sentence",
-    mode: Annotated[str, typer.Option(help="exact, grouped or certified.")] = "exact",
+    effort: Annotated[str, typer.Option(help="exact, grouped or certified.")] = "exact",
     html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the report as one HTML page.")] = None,
     json: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the report as JSON.")] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Go on even when it takes long.")] = False,
 ) -> None:
     """Which sentences of a text an answer depends on: hide each, and watch the answer."""
-    from keepset.explain.explanation import explain_file
+    from keepset.explain import explain_file
 
-    report = explain_file(context, model, question, answer, blocks, mode, yes)
+    report = explain_file(context, model, question, answer, blocks, effort, yes)
     report.show(out_console)
     if html:
         write_text(html, report.to_html())
@@ -176,7 +175,7 @@ def label(
     model: Annotated[str, typer.Option(help="Bundled name, folder, .gguf file or hub id.")],
     out: Annotated[Path, typer.Option(help="Folder for the labels; an unfinished job goes on.")],
     blocks: Annotated[str, typer.Option(help="sentence, paragraph, line or a number of tokens.")] = "paragraph",
-    mode: Annotated[str, typer.Option(help="exact, grouped or certified.")] = "exact",
+    effort: Annotated[str, typer.Option(help="exact, grouped or certified.")] = "exact",
     shard_rows: Annotated[int, typer.Option(min=1, help="Rows per Parquet file.")] = 256,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
 ) -> None:
@@ -185,7 +184,7 @@ def label(
     from keepset.jobs import label as label_data
 
     try:
-        done = label_data(data, model, out, blocks, mode, shard_rows, device)
+        done = label_data(data, model, out, blocks, effort, shard_rows, device)
     except KeyboardInterrupt as stop:
         Console(stderr=True).print("stopped; what was finished stays: run the same command again to go on")
         raise typer.Exit(143 if isinstance(stop, Terminated) else 130) from stop
@@ -208,32 +207,47 @@ def train(
     """Train a router on labels: it scores the blocks of new documents for 'keepset prune'."""
     from keepset.jobs.training import train as train_router
     from keepset.routers.network import check_replaceable
+    from keepset.routers.trained_blocks import describe
 
     check_replaceable(out)
     router = train_router(labels, model, regime, target, steps, seed, device)
     router.save_pretrained(out)
-    text = f"router in {out}: {router.regime}, {router.target}, for {router.reads.name}"
+    cut = describe(router.blocks)
+    text = f"router in {out}: {router.regime}, {router.target}, for {router.reads.name} and {cut}"
     out_console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-@app.command()
+class NamesPolicies(TyperCommand):
+    """Names the policies when help is asked for: importing them loads torch."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        from keepset.policies import POLICIES
+
+        for parameter in self.params:
+            if isinstance(parameter, TyperOption) and parameter.name == "policy":
+                parameter.help = f"Instead of a router: {', '.join(POLICIES)}."
+        super().format_help(ctx, formatter)
+
+
+@app.command(cls=NamesPolicies)
 def prune(
     document: Annotated[Path, typer.Argument(help="Text file to prune; - reads standard input.")],
     model: Annotated[str, typer.Option(help="Bundled name, folder, .gguf file or hub id.")],
     out: Annotated[Path, typer.Option(help="Folder for the pruned document, for 'keepset ask'.")],
     router: Annotated[Path | None, typer.Option(help="A trained block router, for this model.")] = None,
-    policy: Annotated[
-        str | None, typer.Option(help="Instead of a router: h2o, snapkv, momentkv, restkv, kvzip, recency or random.")
-    ] = None,
+    policy: Annotated[str | None, typer.Option(help="Instead of a router: the name of a policy.")] = None,
     budget: Annotated[str, typer.Option(help="0.1 of the blocks, 12 blocks, or '0.25 tokens' of the tokens.")] = "0.1",
     mode: Annotated[str, typer.Option(help="global or post_prefill.")] = "global",
-    blocks: Annotated[str, typer.Option(help="A number of tokens, paragraph, sentence or line.")] = "128",
+    blocks: Annotated[
+        str | None,
+        typer.Option(help="A number of tokens, paragraph, sentence or line; the router's own, 128 without one."),
+    ] = None,
     question: Annotated[str | None, typer.Option(help="For policies that are to see it; not needed.")] = None,
     text: Annotated[Path | None, typer.Option(dir_okay=False, help="Also write what was kept as text.")] = None,
 ) -> None:
     """Keep what a document's later questions will need, and really drop the rest; no question needed yet."""
-    from keepset.explain.explanation import read_context
     from keepset.pruning.commands import prune_text
+    from keepset.text.reading import read_context
 
     with err_console.status("reading the document"):  # shows on a terminal alone
         pruned = prune_text(read_context(document), model, policy, router, budget, mode, blocks, question, out)
@@ -258,54 +272,24 @@ def ask(
     out_console.print(answer, markup=False, highlight=False, soft_wrap=True)
 
 
-@bench_app.command("engine")
-def bench_engine(
-    scale: Annotated[str, typer.Option(help="smoke or small.")] = "small",
-    results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
-    only: Annotated[str | None, typer.Option(help="Only the settings whose name holds this.")] = None,
-) -> None:
-    """Labelling by every mode of the engine, and by Captum and ContextCite: seconds, tokens, agreement."""
-    from keepset.paper.bench import engine as engine_bench
-
-    _run_jobs(
-        {name: job for name, job in engine_bench.jobs(scale).items() if only is None or only in name}, results, scale
-    )
-
-
-@bench_app.command("memory")
-def bench_memory(
-    scale: Annotated[str, typer.Option(help="Where the result goes: small or paper.")] = "small",
-    results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
-) -> None:
-    """Peak memory on SmolLM2-135M: every effect of 4,096 tokens in 32 blocks, every readout and policy on 8,192."""
-    from keepset.paper.bench import memory as memory_bench
-
-    _run_jobs(memory_bench.jobs(scale), results, scale)
-
-
-@bench_app.command("router")
-def bench_router(
+@app.command()
+def bench(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="engine (labelling, beside Captum and ContextCite), memory (effects, readouts, policies), "
+            "router (routers beside the teacher) or prune (pruning beside reading everything)."
+        ),
+    ],
     scale: Annotated[str, typer.Option(help="smoke, small or paper.")] = "small",
     results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
+    only: Annotated[str | None, typer.Option(help="Only the runs whose name holds this.")] = None,
 ) -> None:
-    """A forward of both routers beside the teacher's, from N to 4N blocks."""
-    from keepset.paper.bench import router as router_bench
+    """Benchmarks. Timings depend on the machine: compare within one run."""
+    from keepset.paper.bench import find_bench
 
-    _run_jobs(router_bench.jobs(scale), results, scale)
-
-
-@bench_app.command("prune")
-def bench_prune(
-    scale: Annotated[str, typer.Option(help="smoke or small.")] = "small",
-    results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
-    only: Annotated[str | None, typer.Option(help="Only the models and lengths whose name holds this.")] = None,
-) -> None:
-    """Documents pruned in both modes against read whole: prefill, questions, bytes, peak memory, the router's share."""
-    from keepset.paper.bench import prune as prune_bench
-
-    _run_jobs(
-        {name: job for name, job in prune_bench.jobs(scale).items() if only is None or only in name}, results, scale
-    )
+    jobs = find_bench(name).jobs(scale)
+    _run_jobs({run: job for run, job in jobs.items() if only is None or only in run}, results, scale)
 
 
 def _run_jobs(jobs: "Jobs", results: Path, scale: str) -> None:
@@ -347,6 +331,7 @@ def reproduce(
 
 def _experiment_states(experiments: "dict[str, Experiment]", results: Path, scale: str) -> Table:
     """What is there and what is missing, with the time that was needed."""
+    from keepset.paper.catalogue import labels
     from keepset.paper.experiment import finished
 
     table = Table("experiment", "of the paper", "results", "minutes")
@@ -355,20 +340,28 @@ def _experiment_states(experiments: "dict[str, Experiment]", results: Path, scal
         done = finished(jobs, results, scale)
         state = f"{len(done)} of {len(jobs)}" if len(done) < len(jobs) else f"all {len(jobs)}"
         minutes = sum(result.seconds for result in done.values()) / 60
-        table.add_row(name, ", ".join(experiment.gives) or "-", state, f"{minutes:.1f}")
+        table.add_row(name, ", ".join(labels(experiment)) or "-", state, f"{minutes:.1f}")
     return table
 
 
 @app.command()
 def report(
+    name: Annotated[
+        str | None, typer.Argument(help="Only this table or figure: tab:chain, prune-bench; all by default.")
+    ] = None,
     results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
-    out: Annotated[Path, typer.Option(help="Folder for tables and figures.")] = Path("docs/results"),
+    docs: Annotated[Path, typer.Option(help="Folder for tables, figures, claims and the paper map.")] = Path("docs"),
+    scale: Annotated[str, typer.Option(help="smoke, small or paper.")] = "small",
 ) -> None:
-    """Render every table from the tracked results, as markdown and LaTeX."""
-    from keepset.paper.report import write_reports
+    """Tables, figures, claims and the paper map from the tracked results; with a name, one table on the terminal."""
+    from keepset.paper.report import render_one, write_reports
+    from keepset.paper.results import read_results
 
-    for path in write_reports(results, out):
-        out_console.print(str(path))
+    if name is None:
+        for path in write_reports(results, docs, scale):
+            out_console.print(str(path))
+        return
+    typer.echo(render_one(name, read_results(results, scale)))
 
 
 def main() -> None:

@@ -1,102 +1,134 @@
-"""What the quickstart found, as a picture and a page."""
+"""What the quickstart found: on the terminal, as a picture and as a page."""
 
 from dataclasses import dataclass
 from html import escape
 
+from rich.table import Table
+
 from keepset.explain.page import POLICY, STYLE
 from keepset.figures import COLOURS, new_figure, svg
-from keepset.paper.result import Metric
+from keepset.jobs.labelling import LabelRow
+from keepset.statistics import wilson
 
 SHOWN_ATTENDED = 3
-"""Most attended blocks that are shown beside the evidence."""
+"""Most attended lines that are shown beside the evidence."""
 
 
 @dataclass(frozen=True)
-class BlockRow:
-    """One block of a labelled document."""
-
-    number: int
-    text: str
-    attention: float
-    """Share of the answer position's."""
-    drop: float
-    """Nats the answer loses when the block is hidden."""
-    evidence: bool
-    """Found by hiding."""
-    planted: bool
-    """Known by construction; never used to find the evidence."""
-
-    def short(self, length: int) -> str:
-        line = " ".join(self.text.split())
-        return line if len(line) <= length else f"{line[: length - 1]}…"
-
-
-@dataclass(frozen=True)
-class LabelledDocument:
-    """A question and every block of its document."""
-
-    question: str
-    answer: str
-    answered: bool
-    blocks: tuple[BlockRow, ...]
-
-    def shown(self) -> list[BlockRow]:
-        """The evidence, and what attention would have named."""
-        attended = sorted(self.blocks, key=lambda row: -row.attention)[:SHOWN_ATTENDED]
-        return [row for row in self.blocks if row.evidence or row in attended]
-
-
-@dataclass(frozen=True)
-class KeptRow:
+class PolicyCount:
     """A policy at a budget."""
 
     policy: str
+    """Its title."""
     budget: float
-    preserved: Metric
-    evidence_kept: Metric
-    ceiling: bool = False
-    """No policy: what keeping the planted facts gives."""
+    """Share of a document's tokens."""
+    preserved: int
+    """Answers that are still given."""
+    facts_kept: int
+    """Of the same questions, those whose line was kept."""
+    ceiling: bool
+    """No policy: it is handed the lines that state the facts."""
 
 
 @dataclass(frozen=True)
-class Quickstart:
-    """All of it."""
+class QuickstartOutcome:
+    """All that was counted."""
 
     model: str
     tokens: int
     """Of a pruned document."""
-    labelled: tuple[LabelledDocument, ...]
-    kept: tuple[KeptRow, ...]
+    training_documents: int
+    labelled_questions: int
+    documents: int
+    """Pruned, none of them labelled."""
+    answers: int
+    """Questions about them that the model answers from the whole document: every share is one of these."""
+    counts: tuple[PolicyCount, ...]
+    """In the order of the table; every policy at every budget."""
+
+    @property
+    def budgets(self) -> list[float]:
+        return sorted({count.budget for count in self.counts})
+
+    def rows(self) -> dict[str, list[PolicyCount]]:
+        """Title -> its counts, by budget."""
+        titles = dict.fromkeys(count.policy for count in self.counts)
+        ordered = sorted(self.counts, key=lambda count: count.budget)
+        return {title: [count for count in ordered if count.policy == title] for title in titles}
+
+    def share(self, count: PolicyCount) -> tuple[float, float, float]:
+        """Answers preserved, and the ends of the 95 % interval."""
+        return count.preserved / self.answers, *wilson(count.preserved, self.answers)
 
 
-def quickstart_figure(report: Quickstart) -> str:
-    """Share of answers preserved, policy by policy, one mark per budget."""
-    figure = new_figure(width=6.0, height=3.4)
+def evidence_table(row: LabelRow) -> Table:
+    """The lines that matter and the lines that are looked at; the others are left out."""
+    table = Table(title=f"{row.question} {row.answer}", title_justify="left")
+    for column in ("line", "text", "attention", "if hidden"):
+        table.add_column(column, justify="left" if column == "text" else "right")
+    table.add_column("evidence")
+    for i in shown_lines(row):
+        found = i in row.evidence
+        cells = (str(i), _short(row.blocks[i], 60), f"{row.attention[i]:.1%}", _nats(row, i))
+        table.add_row(*cells, "●" if found else "", style="bold green" if found else None)
+    return table
+
+
+def policy_table(outcome: QuickstartOutcome) -> Table:
+    """Policies down, budgets across."""
+    title = f"answers that survive, of {outcome.answers} in {outcome.documents} documents (95 % interval); facts kept"
+    table = Table(title=title, title_justify="left")
+    table.add_column("policy", no_wrap=True)
+    for budget in outcome.budgets:
+        table.add_column(f"{budget:.0%} of tokens", justify="right", no_wrap=True)
+        table.add_column("facts", justify="right")
+    for name, counts in outcome.rows().items():
+        cells = []
+        for count in counts:
+            value, low, high = outcome.share(count)
+            cells += [f"{value:.2f} ({low:.2f}–{high:.2f})", f"{count.facts_kept / outcome.answers:.2f}"]
+        table.add_row(name, *cells)
+    return table
+
+
+def verdict(outcome: QuickstartOutcome) -> str:
+    """The main comparison in words, at the smallest budget."""
+    budget = min(outcome.budgets)
+    first, *others = (count for count in outcome.counts if count.budget == budget and not count.ceiling)
+    best = max(others, key=lambda count: count.preserved)
+    return (
+        f"With {budget:.0%} of the tokens of {outcome.tokens:,}-token documents kept, the {first.policy} preserves "
+        f"{first.preserved} of {outcome.answers} answers ({outcome.documents} documents); the best other policy, "
+        f"{best.policy}, {best.preserved}. A router reads the first eighth of the layers; KVzip reads a document about "
+        "two more times before it is pruned, the other policies that look at attention once more."
+    )
+
+
+def quickstart_figure(outcome: QuickstartOutcome) -> str:
+    """Share of answers preserved, policy by policy, one mark per budget; the legend stands above the axes."""
+    figure = new_figure(width=6.0, height=4.0)
     axes = figure.axes[0]
-    policies = list(dict.fromkeys(row.policy for row in report.kept))[::-1]
-    budgets = sorted({row.budget for row in report.kept})
-    for number, budget in enumerate(budgets):
-        rows = {row.policy: row.preserved for row in report.kept if row.budget == budget}
-        values = [rows[policy].value for policy in policies]
-        errors = [
-            [value - (rows[policy].low or 0.0) for policy, value in zip(policies, values, strict=True)],
-            [(rows[policy].high or 1.0) - value for policy, value in zip(policies, values, strict=True)],
-        ]
-        places = [place + 0.18 * (number - (len(budgets) - 1) / 2) for place in range(len(policies))]
+    rows = list(outcome.rows().items())[::-1]
+    for number, budget in enumerate(outcome.budgets):
+        shares = [outcome.share(counts[number]) for _, counts in rows]
+        values = [value for value, _, _ in shares]
+        errors = [[value - low for value, low, _ in shares], [high - value for value, _, high in shares]]
+        places = [place + 0.18 * (number - (len(outcome.budgets) - 1) / 2) for place in range(len(rows))]
         colour = COLOURS["causal"] if number else COLOURS["attention"]
         axes.errorbar(values, places, xerr=errors, fmt="o", color=colour, capsize=2, label=f"{budget:.0%} kept")
-    axes.set_yticks(range(len(policies)), policies)
+    axes.set_yticks(range(len(rows)), [title for title, _ in rows])
     axes.set_xlim(-0.03, 1.03)
-    axes.set_xlabel("answers preserved, pruned before the question")
-    axes.legend(loc="lower right")
+    axes.set_xlabel(
+        f"answers preserved, pruned before the question\n(of {outcome.answers}, {outcome.documents} documents; 95 %)"
+    )
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(outcome.budgets))
     return svg(figure)
 
 
-def quickstart_page(report: Quickstart) -> str:
+def quickstart_page(outcome: QuickstartOutcome, labelled: list[LabelRow]) -> str:
     """One HTML file: no scripts, nothing loaded from elsewhere."""
-    picture = quickstart_figure(report).split("?>", 1)[-1]  # without the XML declaration
-    picture = picture[picture.index("<svg") :]
-    labelled = "".join(map(_labelled, report.labelled))
+    picture = quickstart_figure(outcome)
+    picture = picture[picture.index("<svg") :]  # without the XML declaration
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -107,53 +139,64 @@ def quickstart_page(report: Quickstart) -> str:
 <style>{STYLE} svg {{ max-width: 100%; height: auto; }}</style>
 </head>
 <body><main>
-<h1>What {escape(report.model)} needs to keep</h1>
-<p class="verdict">{escape(_verdict(report))}</p>
+<h1>What {escape(outcome.model)} needs to keep</h1>
+<p class="verdict">{escape(verdict(outcome))}</p>
 <h2>Pruned before the question is known</h2>
 {picture}
-<div class="scroll">{_kept(report)}</div>
+<div class="scroll">{_counts(outcome)}</div>
+<p class="soft">The routers learned from {outcome.labelled_questions} questions about {outcome.training_documents} other
+documents, whose evidence was found by hiding lines.</p>
 <h2>What an answer rests on</h2>
-<p class="soft">Each block was hidden and the answer watched. A dot: the evidence set, found that way. The most attended
-blocks stand beside it.</p>
-{labelled}
+<p class="soft">Lines were hidden and the answer watched. A dot: the evidence set, found that way. The most attended
+lines stand beside it.</p>
+{"".join(map(_labelled, labelled))}
 </main></body>
 </html>
 """
 
 
-def _verdict(report: Quickstart) -> str:
-    widest = max(row.budget for row in report.kept)
-    best = {row.policy: row.preserved for row in report.kept if row.budget == widest and not row.ceiling}
-    causal = best.pop("causal router")
-    other = max(best, key=lambda name: best[name].value)
+def shown_lines(row: LabelRow) -> list[int]:
+    """The evidence, and what attention would have named."""
+    attended = sorted(range(row.n_blocks), key=lambda i: -row.attention[i])[:SHOWN_ATTENDED]
+    return sorted({*row.evidence, *attended})
+
+
+def _counts(outcome: QuickstartOutcome) -> str:
+    rows = []
+    for count in outcome.counts:
+        value, low, high = outcome.share(count)
+        rows.append(
+            f'<tr><td>{escape(count.policy)}</td><td class="number">{count.budget:.0%}</td>'
+            f'<td class="number">{value:.2f} ({low:.2f} to {high:.2f})</td><td class="number">{outcome.answers}</td>'
+            f'<td class="number">{outcome.documents}</td>'
+            f'<td class="number">{count.facts_kept / outcome.answers:.2f}</td></tr>'
+        )
     return (
-        f"With {widest:.0%} of the blocks of {report.tokens:,}-token documents kept, the router trained on evidence "
-        f"preserves {causal.value:.2f} of {causal.n} answers; the best other policy, {other}, {best[other].value:.2f}."
+        '<table><tr><th>policy</th><th class="number">tokens kept</th><th class="number">answers preserved</th>'
+        '<th class="number">answers</th><th class="number">documents</th><th class="number">facts kept</th></tr>'
+        f"{''.join(rows)}</table>"
     )
 
 
-def _kept(report: Quickstart) -> str:
+def _labelled(row: LabelRow) -> str:
     rows = "".join(
-        f'<tr><td>{escape(row.policy)}</td><td class="number">{row.budget:.0%}</td>'
-        f'<td class="number">{row.preserved.value:.2f} ({row.preserved.low:.2f} to {row.preserved.high:.2f})</td>'
-        f'<td class="number">{row.preserved.n}</td><td class="number">{row.evidence_kept.value:.2f}</td></tr>'
-        for row in report.kept
+        f'<tr><td class="dot">{"●" if i in row.evidence else ""}</td><td class="number">{i}</td>'
+        f'<td class="says">{escape(_short(row.blocks[i], 160))}</td><td class="number">{row.attention[i]:.1%}</td>'
+        f'<td class="number">{_nats(row, i)}</td></tr>'
+        for i in shown_lines(row)
     )
     return (
-        '<table><tr><th>policy</th><th class="number">budget</th><th class="number">answers preserved</th>'
-        f'<th class="number">n</th><th class="number">evidence kept</th></tr>{rows}</table>'
-    )
-
-
-def _labelled(found: LabelledDocument) -> str:
-    rows = "".join(
-        f'<tr><td class="dot">{"●" if row.evidence else ""}</td><td class="number">{row.number}</td>'
-        f'<td class="says">{escape(row.short(160))}</td><td class="number">{row.attention:.1%}</td>'
-        f'<td class="number">{-row.drop:+.1f} nats</td></tr>'
-        for row in found.shown()
-    )
-    return (
-        f'<p class="answer">{escape(found.question)} <b>{escape(found.answer)}</b></p>'
-        '<table><tr><th></th><th class="number">block</th><th>text</th><th class="number">attention</th>'
+        f'<p class="answer">{escape(row.question)} <b>{escape(row.answer)}</b></p>'
+        '<table><tr><th></th><th class="number">line</th><th>text</th><th class="number">attention</th>'
         f'<th class="number">if hidden</th></tr>{rows}</table>'
     )
+
+
+def _nats(row: LabelRow, i: int) -> str:
+    """What hiding line ``i`` did to the answer; the grouped search leaves out lines that cannot matter."""
+    return f"{-row.drop[i]:+.1f} nats" if row.measured[i] else "no change"
+
+
+def _short(text: str, length: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{line[: length - 1]}…"

@@ -71,7 +71,7 @@ def test_evaluate_prints_a_table_and_writes_a_result(keepset: Keepset, teacher: 
     assert run.returncode == 0, run.stderr
     assert "95 % interval" in run.stdout
     result = json.loads(out.read_text())
-    assert [metric["name"] for metric in result["metrics"]] == ["unique"]
+    assert [(metric["what"], metric["at"]) for metric in result["metrics"]] == [("accuracy", {"condition": "unique"})]
     assert result["metrics"][0]["n"] == 20
 
 
@@ -84,7 +84,7 @@ def test_evaluate_prints_a_table_and_writes_a_result(keepset: Keepset, teacher: 
         (["teacher", "evaluate", "nowhere"], "nowhere: expected a trained teacher (teacher.json), got none"),
         (["reproduce", "everything"], "unknown experiment 'everything'; expected one of teachers"),
         (["reproduce", "--scale", "huge"], "unknown preset 'huge'"),
-        (["report"], "expected results to exist"),
+        (["report"], "expected results/small to exist"),
         (["models", "fetch", "gpt-5"], "no bundled model is called 'gpt-5'; expected one of"),
     ],
 )
@@ -109,9 +109,9 @@ def test_a_newer_result_stops_the_report_and_keeps_the_old_tables(keepset: Keeps
     out = tmp_path / "docs"
     out.mkdir()
     (out / "tab-app-teachers.md").write_text("old")
-    run = keepset("report", "--out", "docs")
+    run = keepset("report", "--docs", "docs")
     assert run.returncode == 1
-    assert "expected results schema 1 or older, got 99" in run.stderr
+    assert "expected results schema 2, got 99" in run.stderr
     assert (out / "tab-app-teachers.md").read_text() == "old"
 
 
@@ -124,6 +124,7 @@ def test_models_list_names_what_can_be_fetched(keepset: Keepset) -> None:
 def test_reproduce_runs_what_is_missing_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from keepset.paper import sanity, teachers
     from keepset.paper.experiment import run_missing
+    from keepset.paper.results import Results
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(teachers, "SEEDS", {"single-hop": 1})
@@ -135,16 +136,21 @@ def test_reproduce_runs_what_is_missing_once(tmp_path: Path, monkeypatch: pytest
     assert [name for name, _ in run_missing(jobs, results, "smoke")] == []
     (results / "smoke" / "sanity" / "single-hop-0.json").unlink()
     found = dict(run_missing(jobs, results, "smoke"))
-    names = {metric.name for metric in found["sanity/single-hop-0"].metrics}
-    assert {"annotated_suffices_unique", "hiding_annotated_flips", "mask_and_filler_agree"} <= names
+    anchors = Results(found)
+    for what, at in (
+        ("annotated_suffices", {"condition": "unique"}),
+        ("flips", {"hidden": "annotated"}),
+        ("mask_and_filler_agree", {}),
+    ):
+        assert 0 <= anchors.value(what, mixture="single-hop", teacher=0, **at) <= 1
 
 
 def test_results_of_the_paper_name_their_experiments() -> None:
-    from keepset.paper.catalogue import EXPERIMENTS, find_experiments
+    from keepset.paper.catalogue import experiments, find_experiments
 
     assert list(find_experiments(["tab:chain"])) == ["oracles", "chains"]
     assert list(find_experiments(["chains", "teachers"])) == ["teachers", "chains"]
-    assert find_experiments([]) == EXPERIMENTS
+    assert find_experiments([]) == {name: found for name, found in experiments().items() if not found.bench}
     with pytest.raises(ValueError, match="unknown experiment 'tab:nothing'"):
         find_experiments(["tab:nothing"])
 

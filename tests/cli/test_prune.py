@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from keepset.cli import main
-from keepset.paper.bench.engine import tiny_model
+from keepset.paper.bench.models import tiny_model
+from keepset.policies import POLICIES
 from keepset.routers.block import BlockRouter, ReadModel
 
 Run = tuple[int, str, str]
@@ -21,7 +22,8 @@ def keepset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     model, tokenizer = tiny_model()
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
-    BlockRouter(ReadModel.of(model), "pre_query", layers=1, target="causal").save_pretrained(tmp_path / "router")
+    router = BlockRouter(ReadModel.of(model), "pre_query", layers=1, target="causal", blocks=16)
+    router.save_pretrained(tmp_path / "router")
     (tmp_path / "doc.txt").write_text("\n".join(f"The code for NARO{i} is {1000 + i}." for i in range(20)))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
@@ -66,6 +68,7 @@ def test_prune_then_ask(keepset: Keepset, tmp_path: Path, how: tuple[str, ...]) 
         (PRUNE, "expected either --router or --policy, got neither"),
         ((*PRUNE, "--policy", "h2o", "--router", "router"), "expected either --router or --policy, got both"),
         ((*PRUNE, "--policy", "h3o"), "policy: expected one of h2o, snapkv"),
+        ((*PRUNE[:-1], "32", "--router", "router"), "blocks: expected blocks of 16 tokens, which this router was"),
         ((*PRUNE, "--router", "model"), "expected the config of a saved router"),
         ((*PRUNE, "--policy", "h2o", "--budget", "0"), "budget: expected at least 1 block"),
         ((*PRUNE, "--policy", "h2o", "--budget", "1.5"), "budget: expected a share in (0, 1]"),
@@ -83,3 +86,9 @@ def test_errors_are_one_clear_line_and_leave_nothing(
     assert code == 1
     assert message in error
     assert not (tmp_path / "doc.pruned").exists()
+
+
+def test_help_names_every_policy(keepset: Keepset) -> None:
+    code, out, _ = keepset("prune", "--help")
+    assert code == 0
+    assert all(name in out for name in POLICIES)

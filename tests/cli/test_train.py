@@ -15,8 +15,8 @@ from keepset.blocks import Span
 from keepset.cli import main
 from keepset.jobs.manifest import read_manifest
 from keepset.jobs.runner import Loaded
-from keepset.jobs.training import _examples, _target, check_labels, read_documents
-from keepset.paper.bench.engine import tiny_model
+from keepset.jobs.training import check_labels, read_documents, router_examples
+from keepset.paper.bench.models import tiny_model
 from keepset.routers.block import load_block_router, score_document
 from keepset.text.jsonl import Line, parse_row, row_example
 
@@ -99,7 +99,7 @@ def test_from_a_jsonl_file_to_a_router(
     capsys.readouterr()
     assert run("train", labels, "--regime", regime, "--target", target, "--out", out, "--steps", 3) == 0
     printed = capsys.readouterr()
-    assert printed.out == f"router in {out}: {regime}, {target}, for tiny\n"
+    assert printed.out == f"router in {out}: {regime}, {target}, for tiny and own blocks\n"
     assert f"{labels}: rows 48, answered and with evidence " in printed.err
     router = load_block_router(out)
     assert (router.regime, router.target) == (regime, target)
@@ -127,7 +127,7 @@ def test_a_router_finds_the_facts_of_documents_it_has_not_seen(labels: Path, tin
     router = keepset.train(relabel(labels, tmp_path / "labels"), model=model, steps=100)
     hits = []
     for row in rows(20, seed=1)[::2]:
-        example, _ = row_example(parse_row(Line(1, json.dumps(row).encode())), tokenizer, "sentence")
+        example = row_example(parse_row(Line(1, json.dumps(row).encode())), tokenizer, "sentence")
         scores = score_document(router, model, example.tokens[: example.query.start], example.blocks)
         hits += ["code" in example.block_texts[i] for i in scores.topk(2).indices]
     assert sum(hits) / len(hits) > 0.9
@@ -137,21 +137,43 @@ def test_what_a_document_and_a_question_teach(labels: Path, tiny: Loaded, tmp_pa
     folder = relabel(labels, tmp_path / "labels")
     documents = read_documents(folder, check_labels(folder))
     assert len(documents) == 24
-    before_query, after_query = (list(_examples(documents, regime)) for regime in ("pre_query", "query_aware"))
+    before_query, after_query = (list(router_examples(documents, regime)) for regime in ("pre_query", "query_aware"))
     assert (len(before_query), len(after_query)) == (24, 48)
-    for document, questions in before_query:
-        first, second = questions
-        target = _target(tiny[0], document, questions, "pre_query", "causal")
-        assert target.shape == (1, len(document.blocks))
-        assert torch.equal(target[0], first.evidence | second.evidence)
-        assert int(target.sum()) == 2
-        attention = _target(tiny[0], document, questions, "pre_query", "imitation")
-        torch.testing.assert_close(attention.sum(), torch.ones(()))
-    for document, (question,) in after_query:
-        target = _target(tiny[0], document, [question], "query_aware", "causal")
-        assert torch.equal(target[0], question.evidence)
-        attention = _target(tiny[0], document, [question], "query_aware", "imitation")
-        torch.testing.assert_close(attention, question.attention / question.attention.sum())
+    for document, example in zip(documents, before_query, strict=True):
+        first, second = document.questions
+        assert example.question is None
+        assert example.attention is None, "to be read from the document"
+        assert example.evidence.shape == (1, len(document.blocks))
+        assert torch.equal(example.evidence[0], first.evidence | second.evidence)
+        assert int(example.evidence.sum()) == 2
+    questions = [question for document in documents for question in document.questions]
+    for question, example in zip(questions, after_query, strict=True):
+        assert example.question is question.tokens
+        assert torch.equal(example.evidence[0], question.evidence)
+        assert example.attention is question.attention
+
+
+def test_a_router_remembers_the_blocks_of_its_labels(
+    labels: Path, tiny: Loaded, model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the guide does it: label by sentence, train, prune without a word about blocks."""
+    data = tmp_path / "data.jsonl"
+    cut = [{**row, "context": " ".join(row["blocks"])} for row in rows(12)]  # type: ignore[arg-type]
+    data.write_text("".join(json.dumps({k: v for k, v in row.items() if k != "blocks"}) + "\n" for row in cut))
+    found, router, document = tmp_path / "labels", tmp_path / "router", tmp_path / "doc.txt"
+    assert run("label", data, "--model", model_folder, "--blocks", "sentence", "--out", found) == 0
+    assert run("train", found, "--out", router, "--steps", 2) == 0
+    assert "for tiny and sentence blocks" in capsys.readouterr().out
+    assert load_block_router(router).blocks == "sentence"
+    document.write_text(str(cut[0]["context"]))
+    prune = ("prune", document, "--model", model_folder, "--router", router, "--budget", "0.5", "--out")
+    assert run(*prune, tmp_path / "pruned") == 0
+    assert f"of {len(cut[0]['blocks'])} blocks" in capsys.readouterr().out  # type: ignore[arg-type]
+    assert run(*prune, tmp_path / "other", "--blocks", "128") == 1
+    said = capsys.readouterr().err
+    assert "blocks: expected sentence blocks, which this router was trained on, got blocks of 128 tokens" in said
+    assert said.count("\n") == 1
+    assert keepset.train(labels, model=tiny, steps=1).blocks == "own"
 
 
 def test_bad_input_is_one_clear_line(

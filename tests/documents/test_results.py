@@ -7,6 +7,7 @@ import pytest
 
 from keepset.paper.report import render_reports
 from keepset.paper.result import load_result
+from keepset.paper.results import read_results
 from keepset.paper.testbed.teachers.config import TeacherConfig
 from keepset.paper.testbed.teachers.teacher import load_teacher
 
@@ -42,8 +43,12 @@ def test_every_tracked_teacher_loads(folder: Path) -> None:
 
 
 def test_every_report_is_what_the_results_give() -> None:
-    tracked = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "results").glob("*.*")}
-    rendered = render_reports(ROOT / "results")
+    docs = ROOT / "docs"
+    rendered = render_reports(read_results(ROOT / "results", "small"))
     assert rendered
     for name, text in rendered.items():
-        assert tracked.get(name) == text, f"docs/results/{name} is not what 'keepset report' writes"
+        found = docs / name
+        assert found.exists(), f"docs/{name} is missing: run 'keepset report'"
+        assert found.read_text(encoding="utf-8") == text, f"docs/{name} is not what 'keepset report' writes"
+    tracked = {path.relative_to(docs).as_posix() for path in (docs / "results").rglob("*.*")}
+    assert tracked == {name for name in rendered if name.startswith("results/")}

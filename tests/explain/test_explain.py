@@ -10,17 +10,19 @@ from pathlib import Path
 import pytest
 import torch
 from rich.console import Console
-from tests.tasks.test_records import byte_tokenizer
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 
 import keepset
 from keepset.blocks import Example, KeepSet
 from keepset.cli import main
-from keepset.explain import explanation
-from keepset.explain.explanation import Writer, find_answer
+from keepset.explain import answer as answers
+from keepset.explain import explanation, plan
+from keepset.explain.answer import Writer, find_answer
 from keepset.explain.report import Report
 from keepset.interventions import Ask, Effects, Executor, Fast, Reference, Score, TeacherForced
 from keepset.text.example import text_example
+from keepset.text.reading import read_context
+from tests.tokenizers import byte_tokenizer
 
 CONTEXT = "The code for NARO is 4821. The code for BELU is 3390.\nNaïve 🎉! The code is now 7154. No"
 QUESTION = "What is the code for NARO?"
@@ -109,9 +111,9 @@ def test_the_cost_is_what_was_run(model: PreTrainedModel, tokenizer: PreTrainedT
     assert report.cost.multiple > 1
     assert report.cost.tokens > report.cost.effect_tokens
     assert report.cost.keep_sets >= 11
-    plan = explanation.make_plan(model, example, len(example.answer))
-    assert plan.keep_sets == 11
-    assert report.cost.effect_tokens == pytest.approx(plan.tokens, rel=0.5)
+    planned = plan.make_plan(model, example, len(example.answer))
+    assert planned.keep_sets == 11
+    assert report.cost.effect_tokens == pytest.approx(planned.tokens, rel=0.5)
 
 
 def test_an_answer_the_model_does_not_give(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -210,13 +212,13 @@ def test_odd_documents(
     assert again.to_html() == report.to_html()
 
 
-@pytest.mark.parametrize("mode", ["grouped", "certified"])
+@pytest.mark.parametrize("effort", ["grouped", "certified"])
 def test_a_cheaper_mode_says_what_it_did_not_measure(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, answer_when: Callable[[Rule], None], mode: str
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, answer_when: Callable[[Rule], None], effort: str
 ) -> None:
     answer_when(lambda keep: 7 in keep)
     context = " ".join(f"The code is {1000 + i}." for i in range(16))
-    report = keepset.explain(model, tokenizer, context, QUESTION, "4821", mode=mode, max_new_tokens=2)  # type: ignore[arg-type]
+    report = keepset.explain(model, tokenizer, context, QUESTION, "4821", effort=effort, max_new_tokens=2)  # type: ignore[arg-type]
     assert report.evidence == (7,)
     assert report.blocks[7].flip
     assert "were not hidden one by one" in shown(report)
@@ -226,7 +228,7 @@ def test_ten_thousand_sentences_are_refused_with_their_cost(
     tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, context = tiny(positions=1_000_000), "The code is 4821. " * 10_000
-    monkeypatch.setattr(explanation, "seconds_per_token", lambda model, tokens: 1e-4)
+    monkeypatch.setattr(plan, "seconds_per_token", lambda model, tokens: 1e-4)
     with pytest.raises(
         ValueError, match=r"cost: expected at most 10 minutes, got an estimate of 8 hours for 20,001 keep sets"
     ):
@@ -236,7 +238,7 @@ def test_ten_thousand_sentences_are_refused_with_their_cost(
 def test_no_limit_goes_on(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explanation, "seconds_per_token", lambda model, tokens: 10.0)
+    monkeypatch.setattr(plan, "seconds_per_token", lambda model, tokens: 10.0)
     with pytest.raises(ValueError, match=r"or go on with --yes \(max_minutes=math.inf\)"):
         keepset.explain(model, tokenizer, CONTEXT, QUESTION, "4821")
     assert keepset.explain(model, tokenizer, CONTEXT, QUESTION, "4821", max_new_tokens=1, max_minutes=math.inf).blocks
@@ -249,7 +251,7 @@ def test_no_limit_goes_on(
         ({"context": " "}, "context: expected some text"),
         ({"question": ""}, "question: expected some text"),
         ({"answer": "\n"}, "answer: expected some text"),
-        ({"mode": "fast"}, "mode: expected one of exact, certified, grouped, got 'fast'"),
+        ({"effort": "fast"}, "effort: expected one of exact, certified, grouped, got 'fast'"),
         ({"blocks": "word"}, "blocks: expected 'sentence'"),
         ({"max_new_tokens": 0}, "max_new_tokens: expected at least 1, got 0"),
     ],
@@ -265,7 +267,7 @@ def test_bad_input(
 def test_a_model_that_writes_nothing(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explanation, "stop_tokens", lambda model, tokenizer: frozenset(range(400)))
+    monkeypatch.setattr(answers, "turn_ends", lambda model, tokenizer: frozenset(range(400)))
     with pytest.raises(ValueError, match="answer: expected the model to write one, got nothing before the end"):
         keepset.explain(model, tokenizer, CONTEXT, QUESTION)
 
@@ -305,13 +307,6 @@ def test_what_of_a_reply_is_the_answer(
     assert writer.decode(example.tokens[len(prompt.tokens) :].tolist()) == opening
 
 
-def test_stop_tokens_end_a_turn_or_a_line(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    stop = explanation.stop_tokens(model, tokenizer)
-    assert 1 in stop
-    assert tokenizer("\n")["input_ids"][0] in stop
-    assert tokenizer("code")["input_ids"][0] not in stop
-
-
 def test_the_plan_comes_first_and_the_bar_goes(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     quiet, watched = (Console(force_terminal=terminal, record=True, width=200) for terminal in (False, True))
     for console in (quiet, watched):
@@ -325,12 +320,12 @@ def test_the_plan_comes_first_and_the_bar_goes(model: PreTrainedModel, tokenizer
 def test_a_file_must_be_text(tmp_path: Path) -> None:
     path = tmp_path / "page.txt"
     path.write_bytes(b"\xef\xbb\xbfOne.\r\n")
-    assert explanation.read_context(path) == "One.\r\n"
+    assert read_context(path) == "One.\r\n"
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ValueError, match=r"page.txt: expected a text file in UTF-8"):
-        explanation.read_context(path)
+        read_context(path)
     with pytest.raises(ValueError, match=r"gone.txt: expected a text file, or - for standard input, got: No such file"):
-        explanation.read_context(tmp_path / "gone.txt")
+        read_context(tmp_path / "gone.txt")
 
 
 @pytest.fixture(scope="module")
@@ -368,7 +363,7 @@ def test_the_command_goes_on_when_told_to(
 ) -> None:
     page = tmp_path / "page.txt"
     page.write_text(CONTEXT, encoding="utf-8")
-    monkeypatch.setattr(explanation, "seconds_per_token", lambda model, tokens: 10.0)
+    monkeypatch.setattr(plan, "seconds_per_token", lambda model, tokens: 10.0)
     arguments = ["--model", str(folder), "--question", QUESTION, "--answer", "4821", "--context", str(page)]
     run(monkeypatch, *arguments, fails=True)
     printed = capsys.readouterr()
@@ -385,8 +380,11 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str, fails: bool = False) -
 
 
 def test_the_function_stays_where_it_is_looked_up() -> None:
-    assert callable(keepset.explain)
-    assert keepset.explain is explanation.explain
+    """The package has the function's name, and calling it is calling the function."""
+    assert keepset.explain.explain is explanation.explain  # type: ignore[attr-defined]
+    assert keepset.explain.explain_file is explanation.explain_file  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="no attribute 'explian'"):
+        keepset.explain.explian  # type: ignore[attr-defined]  # noqa: B018
 
 
 def shown(report: Report, width: int = 200) -> str:

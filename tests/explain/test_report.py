@@ -6,7 +6,9 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
-from keepset.explain.report import Answers, BlockReport, CostReport, Report, cost_line, number_list, verdict
+from keepset.explain.findings import Answers, BlockReport, CostReport
+from keepset.explain.report import Report
+from keepset.explain.words import cost_line, number_list, verdict
 
 NASTY = '<script>alert("1")</script> & [bold]x[/bold] \x1b[31mred\x07 ünï 🎉'
 
@@ -33,7 +35,7 @@ def report(drops: list[float], **changes: object) -> Report:
         place += len(text)
     fields: dict[str, object] = {
         "model": "tiny",
-        "mode": "exact",
+        "effort": "exact",
         "context": f"<gap{''.join(texts)}",
         "question": f"Q {NASTY}",
         "opening": f"O {NASTY}",

@@ -1,7 +1,8 @@
-"""Effects from both executors, in every mode, against keep sets scored one by one; and every bad input."""
+"""Effects from both executors, in every effort, against keep sets scored one by one; and every bad input."""
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,13 +13,13 @@ from keepset.interventions import (
     Ask,
     Confident,
     Effects,
+    Effort,
     Executor,
     Fast,
     ForcedChoice,
     GoldToken,
     Greedy,
     Mask,
-    Mode,
     Overwrite,
     Probe,
     Reference,
@@ -120,7 +121,7 @@ def test_group_testing_agrees_where_it_measured(
     model: PreTrainedModel, examples: list[Example], operator: Mask
 ) -> None:
     exact = Effects(examples, Fast(model, operator))
-    grouped = Effects(examples, Fast(model, operator), mode="grouped", threshold=0.25)
+    grouped = Effects(examples, Fast(model, operator), effort="grouped", threshold=0.25)
     measured = grouped.hidden.measured
     torch.testing.assert_close(grouped.drop[measured], exact.drop[measured], atol=1e-4, rtol=0)
     missed = (exact.flip | (exact.drop >= 0.25)) & ~(grouped.flip | (grouped.drop >= 0.25))
@@ -143,7 +144,7 @@ class NeedsOne(GoldToken):
 def test_certified_effects_fall_back_to_groups(
     model: PreTrainedModel, examples: list[Example], executor: type[Executor]
 ) -> None:
-    effects = Effects(examples, executor(model), NeedsOne(), mode="certified")
+    effects = Effects(examples, executor(model), NeedsOne(), effort="certified")
     assert effects.certified.tolist() == [False, True] * 3
     assert effects.flip.nonzero().tolist() == [[1, 1], [3, 1], [5, 1]]
     assert effects.drop[1].tolist() == [0, 3, 0, 0, 0]
@@ -317,13 +318,21 @@ def test_bad_arguments(model: PreTrainedModel, fast: Fast) -> None:
         Fast(model, max_tokens=0)
     with pytest.raises(ValueError, match="temperature: expected a positive number, got 0"):
         fast.read([], temperature=0)
-    with pytest.raises(ValueError, match="mode: expected one of exact, certified, grouped, got 'quick'"):
-        Effects([GOOD], fast, mode="quick")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="effort: expected one of exact, certified, grouped, got 'quick'"):
+        Effects([GOOD], fast, effort="quick")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="continuations: expected at least one"):
         fast.read([Ask(GOOD, frozenset(), ((),))])
 
 
-@pytest.mark.parametrize("mode", ["exact", "certified", "grouped"])
-def test_no_examples_are_no_effects(fast: Fast, mode: Mode) -> None:
-    effects = Effects([], fast, mode=mode)
+@pytest.mark.parametrize("wrong", [-1, 40, 10_000])
+def test_answers_outside_the_vocabulary(fast: Fast, wrong: int) -> None:
+    with pytest.raises(
+        ValueError, match=rf"answer: expected ids in \[0, 40\), got {min(wrong, 1)} to {max(wrong, 1)};"
+    ):
+        Effects([replace(GOOD, answer=(1, wrong))], fast, TeacherForced())
+
+
+@pytest.mark.parametrize("effort", ["exact", "certified", "grouped"])
+def test_no_examples_are_no_effects(fast: Fast, effort: Effort) -> None:
+    effects = Effects([], fast, effort=effort)
     assert effects.drop.shape == effects.sufficient.shape == (0, 0)

@@ -1,4 +1,4 @@
-"""The cheaper modes against a brute-force oracle: no model, only rules that say which keep sets answer."""
+"""The cheaper efforts against a brute-force oracle: no model, only rules that say which keep sets answer."""
 
 from collections.abc import Callable
 

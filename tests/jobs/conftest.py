@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keepset.jobs.runner import Loaded
-from keepset.paper.bench.engine import tiny_model
+from keepset.paper.bench.models import tiny_model
 
 Write = Callable[..., Path]
 

@@ -13,10 +13,10 @@ import torch
 
 import keepset
 from keepset.interventions import Effects, Fast, ForcedChoice, TeacherForced
-from keepset.jobs import Labelled, Labeller, Record, label, label_rows, plan_shards
+from keepset.jobs import Labelled, Labeller, LabelRow, label, label_rows, plan_shards
 from keepset.jobs import labelling as labelling_module
 from keepset.jobs.runner import Loaded
-from keepset.jobs.tables import SCHEMA
+from keepset.jobs.tables import SCHEMA, columns_table, read_rows
 from keepset.labels import find_evidence
 from keepset.readouts import answer_attention, pool_attention
 from keepset.text.jsonl import parse_row, read_lines, row_example
@@ -43,25 +43,26 @@ OWN_BLOCKS = {
 }
 
 
-@pytest.mark.parametrize("mode", ["exact", "grouped", "certified"])
-def test_labels_are_those_of_the_engine(tiny: Loaded, write: Write, tmp_path: Path, mode: Any) -> None:
+@pytest.mark.parametrize("effort", ["exact", "grouped", "certified"])
+def test_labels_are_those_of_the_engine(tiny: Loaded, write: Write, tmp_path: Path, effort: Any) -> None:
     data = write(row(0), row(1, **CANDIDATES), OWN_BLOCKS, row(3, context="One block.", id=5))
-    done = label(data, tiny, tmp_path / "out", mode=mode)
+    done = label(data, tiny, tmp_path / "out", effort=effort)
     assert done == Labelled(tmp_path / "out", rows=4, rejected=0, new=4, seconds=done.seconds)
     model, tokenizer = tiny
     found = table(tmp_path / "out")
     assert [record["id"] for record in found] == ["1", "2", "own", "5"]
     for line, record in zip(read_lines(data), found, strict=True):
         given = parse_row(line)
-        example, chars = row_example(given, tokenizer, "paragraph")
+        example = row_example(given, tokenizer, "paragraph")
         scorer = ForcedChoice(lambda e: e.candidates) if given.candidates else TeacherForced()
-        effects = Effects([example], Fast(model), scorer, mode=mode)
+        effects = Effects([example], Fast(model), scorer, effort=effort)
         (evidence,) = find_evidence(effects)
         assert record["line"] == given.line
         assert record["n_blocks"] == len(example.blocks) == len(record["blocks"])
-        assert list(zip(record["char_start"], record["char_stop"], strict=True)) == chars
+        assert list(zip(record["char_start"], record["char_stop"], strict=True)) == list(example.places)
         assert list(zip(record["token_start"], record["token_stop"], strict=True)) == list(example.blocks)
         assert record["tokens"] == example.tokens.tolist()
+        assert record["document_tokens"] == example.query.start
         assert (record["question"], record["answer"]) == (given.question, given.answer)
         assert record["candidates"] == list(given.candidates)
         assert record["clean_correct"] == effects.clean_correct.item()
@@ -76,8 +77,14 @@ def test_labels_are_those_of_the_engine(tiny: Loaded, write: Write, tmp_path: Pa
         assert record["cost"] > 2 * len(example.tokens)
 
 
-def test_the_tables_hold_every_field_of_a_record() -> None:
-    assert SCHEMA.names == list(Record.model_fields)
+def test_the_columns_are_declared_once(tiny: Loaded, write: Write, tmp_path: Path) -> None:
+    assert SCHEMA.names == list(LabelRow.model_fields)
+    label(write(row(1), OWN_BLOCKS), tiny, tmp_path / "out")
+    (shard,) = (tmp_path / "out" / "data").iterdir()
+    found = list(read_rows(shard))
+    assert [one.model_dump() for one in found] == table(tmp_path / "out")
+    assert [one.own_blocks for one in found] == [False, True]
+    assert columns_table() in (Path(__file__).parents[2] / "docs" / "label.md").read_text()
 
 
 def test_bad_rows_are_rejected_with_line_reason_and_row(tiny: Loaded, write: Write, tmp_path: Path) -> None:
@@ -210,7 +217,7 @@ def test_a_file_that_changes_under_the_job_stops_it(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"mode": "fast"}, "mode: expected one of exact, certified, grouped, got 'fast'"),
+        ({"effort": "fast"}, "effort: expected one of exact, certified, grouped, got 'fast'"),
         ({"blocks": "chapter"}, "blocks: expected 'sentence', 'paragraph'"),
         ({"shard_rows": 0}, "shard_rows: expected at least 1, got 0"),
     ],

@@ -29,7 +29,7 @@ SHARD_ROWS = 20
 LABEL = """
 import sys, torch
 torch.set_num_threads(1)
-from keepset.paper.bench.engine import tiny_model
+from keepset.paper.bench.models import tiny_model
 from keepset.jobs import label
 label(sys.argv[1], tiny_model(), sys.argv[2], shard_rows=int(sys.argv[3]))
 """
@@ -174,7 +174,7 @@ def test_a_shard_that_was_deleted_is_made_again(tiny: Loaded, data: Path, tmp_pa
 def test_another_job_is_refused_with_what_differs(
     tiny: Loaded, data: Path, write: Write, tmp_path: Path, quick: list[int]
 ) -> None:
-    from keepset.paper.bench.engine import tiny_model
+    from keepset.paper.bench.models import tiny_model
 
     out = tmp_path / "out"
     label(data, tiny, out)
@@ -184,7 +184,7 @@ def test_another_job_is_refused_with_what_differs(
     trained.lm_head.weight.data += 1
     for text, arguments in {
         "blocks was 'paragraph', is 'sentence'": (data, tiny, {"blocks": "sentence"}),
-        "mode was 'exact', is 'grouped'": (data, tiny, {"mode": "grouped"}),
+        "effort was 'exact', is 'grouped'": (data, tiny, {"effort": "grouped"}),
         "shard_rows was 256, is 3": (data, tiny, {"shard_rows": 3}),
         r"data_sha256 was '\w+' data.jsonl, is '\w+' other.jsonl": (other_data, tiny, {}),
         r"model_fingerprint was '\w+' LlamaForCausalLM, is": (data, (trained, tokenizer), {}),
@@ -202,7 +202,7 @@ def test_a_folder_with_other_things_in_it_is_refused(tiny: Loaded, data: Path, t
     with pytest.raises(ValueError, match=r"expected an empty folder or one with the manifest.json .* got thesis.txt"):
         label(data, tiny, tmp_path / "out")
     (tmp_path / "out" / "manifest.json").write_text('{"schema_version": 99}')
-    with pytest.raises(ValueError, match="expected schema 2, got 99"):
+    with pytest.raises(ValueError, match="expected schema 3, got 99"):
         label(data, tiny, tmp_path / "out")
     (tmp_path / "out" / "manifest.json").write_text("{")
     with pytest.raises(ValueError, match="not a manifest to go on from"):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from keepset.blocks import Example, KeepSet, Span
-from keepset.interventions import Effects, Executor, GoldToken, Mode, Score
+from keepset.interventions import Effects, Effort, Executor, GoldToken, Score
 
 Rule = Callable[[int, KeepSet], float]
 """Example number, keep set -> log-probability of the answer; above ``GIVEN`` it is given."""
@@ -44,7 +44,7 @@ class Ruled(GoldToken):
 def ruled_effects(
     counts: Sequence[int],
     rule: Rule,
-    mode: Mode = "exact",
+    effort: Effort = "exact",
     families: Sequence[frozenset[KeepSet]] | None = None,
 ) -> Effects:
     """Effects of examples with ``counts`` blocks of one token each."""
@@ -58,7 +58,7 @@ def ruled_effects(
         )
         for i, n in enumerate(counts)
     ]
-    return Effects(examples, cast(Executor, NoModel()), Ruled(rule), mode=mode)
+    return Effects(examples, cast(Executor, NoModel()), Ruled(rule), effort=effort)
 
 
 @pytest.fixture(name="ruled_effects")

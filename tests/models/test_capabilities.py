@@ -36,6 +36,21 @@ LONGROPE = {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 
 NEOX = {key: SHAPE[key] for key in SHAPE if key != "num_key_value_heads"}
 OPT = {**NEOX, "ffn_dim": 48, "word_embed_proj_dim": 32, "pad_token_id": 1}
 FALCON = {**NEOX, "multi_query": True}
+MLA = {
+    **SHAPE,
+    "num_key_value_heads": 4,
+    "moe_intermediate_size": 16,
+    "n_routed_experts": 4,
+    "n_group": 2,
+    "topk_group": 1,
+    "num_experts_per_tok": 2,
+    "first_k_dense_replace": 1,
+    "kv_lora_rank": 8,
+    "q_lora_rank": 8,
+    "qk_rope_head_dim": 4,
+    "qk_nope_head_dim": 8,
+    "v_head_dim": 6,
+}
 SCALED = {**MIXED, "attn_logit_softcapping": 5.0, "final_logit_softcapping": 5.0}
 
 ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
@@ -56,6 +71,8 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
     "opt": ("OPTConfig", OPT),
     "falcon rotary": ("FalconConfig", {**FALCON, "alibi": False}),
     "olmo3": ("Olmo3Config", MIXED),
+    "doge that reads all keys": ("DogeConfig", {**SHAPE, "keep_window_size": 64}),
+    "deepseek_v3 latents": ("DeepseekV3Config", MLA),
     "gpt_oss": ("GptOssConfig", {**MIXED, "num_local_experts": 4, "num_experts_per_tok": 2, "rope_parameters": YARN}),
 }
 
@@ -84,6 +101,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
         r"\(longrope\) depend on the current length",
     ),
     "bidirectional": ("Gemma3TextConfig", {**MIXED, "use_bidirectional_attention": True}, "bidirectional"),
+    "doge": ("DogeConfig", {**SHAPE, "keep_window_size": 16}, r"only the 16 keys they rank first \(keep_window_size\)"),
     "capacity": ("MixtralConfig", {**SHAPE, "num_local_experts": 4, "capacity_factor": 1.25}, "limited capacity"),
 }
 
@@ -195,6 +213,7 @@ def test_the_probe_catches_windows_the_config_does_not_declare() -> None:
     model = build(*ACCEPTED["gemma3"])
     model.config.layer_types = ["full_attention", "sliding_attention"] * 2
     check_supported(model)  # the model reads its layer types from the config, so this is consistent
+    model = build(*ACCEPTED["gemma3"])
     model.model.config = transformers.Gemma3TextConfig(**{**MIXED, "sliding_window": 2})
     with pytest.raises(ValueError, match="its own mask is not the one its config declares"):
         check_supported(model)
@@ -209,6 +228,24 @@ def test_the_probe_agrees_with_the_list(name: str) -> None:
 @pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2", "mixtral"])
 def test_low_precision_is_no_reason_to_refuse(name: str) -> None:
     check_supported(build(*ACCEPTED[name]).to(torch.bfloat16))
+
+
+def test_a_model_is_probed_once() -> None:
+    model, forwards = build(*ACCEPTED["llama"]), 0
+
+    def count(*_: object) -> None:
+        nonlocal forwards
+        forwards += 1
+
+    model.register_forward_hook(count)
+    check_supported(model)
+    once = forwards
+    assert once > 0
+    check_supported(model)
+    assert forwards == once
+    model.set_attn_implementation("eager")
+    check_supported(model)
+    assert forwards == 2 * once, "another attention is another function"
 
 
 def test_a_check_leaves_the_model_as_it_was() -> None:

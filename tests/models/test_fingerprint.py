@@ -6,7 +6,7 @@ import torch
 
 from keepset.models.fingerprint import fingerprint
 from keepset.models.loading import load_model
-from keepset.paper.bench.engine import tiny_model
+from keepset.paper.bench.models import tiny_model
 
 
 def test_saving_and_loading_keep_the_fingerprint(tmp_path: Path) -> None:

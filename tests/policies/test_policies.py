@@ -1,14 +1,16 @@
 """Every policy: what it says it scores, computed again the slow way; and what all of them share."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from keepset import policies
 from keepset.blocks import Span
-from keepset.paper.bench.engine import tiny_model
+from keepset.paper.bench.models import tiny_model
 from keepset.policies import (
     H2O,
     POLICIES,
@@ -22,10 +24,12 @@ from keepset.policies import (
     ReSTKV,
     SnapKV,
     build_policy,
+    find_policy,
     score_checked,
 )
 from keepset.policies.kvzip import FIRST, LATER
 from keepset.readouts import output_reconstruction
+from keepset.text.prompt import SEPARATOR
 
 T, Q = 90, 7
 BLOCKS = (Span(2, 22), Span(22, 42), Span(45, 60), Span(60, 88))
@@ -116,7 +120,7 @@ def test_kvzip_is_the_largest_attention_while_repeating(
     turn = "<|end|>\n<|start|>assistant\n"
     best = torch.zeros(T, dtype=torch.double)
     for start in range(0, len(repeated), chunk_tokens):
-        request = [tokenizer(FIRST if start == 0 else f"{LATER} ").input_ids, tokenizer(turn).input_ids]
+        request = [tokenizer(SEPARATOR + (FIRST if start == 0 else f"{LATER} ")).input_ids, tokenizer(turn).input_ids]
         hint = repeated[max(0, start - 8) : start].tolist()
         row = [*request[0], *hint, *request[1], *repeated[start : start + chunk_tokens].tolist()]
         attention = all_attention(model, torch.cat([context.tokens, torch.tensor(row)])[None])
@@ -173,8 +177,20 @@ def test_pre_query_scores_do_not_change_with_a_question(context: Context, asked:
     assert not torch.allclose(SnapKV().score(context), SnapKV().score(asked))
 
 
+def test_every_policy_is_in_the_list_with_a_name_and_a_title(
+    loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase],
+) -> None:
+    built = {name: find_policy(name, loaded[1]) for name in POLICIES}
+    assert [policy.name for policy in built.values()] == list(POLICIES)
+    titles = [policy.title for policy in every_policy(loaded[1])]
+    assert len(set(titles)) == len(titles)
+    files = {path.stem for path in Path(policies.__file__).parent.glob("*.py")}
+    assert files - {"__init__", "policy", "oracle", "routed"} == set(POLICIES)
+
+
 class Broken:
     name = "broken"
+    title = "broken"
     regimes = frozenset({"pre_query"})
 
     def __init__(self, scores: Tensor) -> None:

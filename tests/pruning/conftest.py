@@ -4,7 +4,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from keepset.paper.bench.engine import tiny_model
+from keepset.paper.bench.models import tiny_model
 
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 

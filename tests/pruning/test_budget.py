@@ -42,11 +42,17 @@ def test_what_is_no_budget_in_text_is_refused(wrong: str) -> None:
         Budget.parse(wrong)
 
 
-def test_shares_are_rounded_down_to_at_least_one_block() -> None:
-    assert Budget.of(0.1).limit([1] * 256) == 25  # the paper's "about 25 blocks" at 32K
-    assert Budget.of(0.29).limit([1] * 100) == 29
-    assert Budget.of(0.01).limit([1] * 10) == 1
+@pytest.mark.parametrize("n_blocks", [1, 7, 10, 16, 100, 256])
+def test_a_share_of_the_blocks_is_rounded_up(n_blocks: int) -> None:
+    for percent in range(1, 101):
+        assert Budget.of(percent / 100).limit([1] * n_blocks) == -(-percent * n_blocks // 100)
+
+
+def test_a_share_of_the_tokens_is_never_exceeded() -> None:
     assert Budget.share_of_tokens(0.25).limit([10, 30]) == 10
+    assert Budget.share_of_tokens(0.25).limit([10, 33]) == 10
+    assert Budget.share_of_tokens(0.29).limit([1] * 100) == 29
+    assert Budget.share_of_tokens(0.01).limit([1] * 10) == 1
 
 
 def test_more_blocks_than_there_are_is_refused() -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 import keepset
-from keepset.interventions import Ask, Fast
+from keepset.interventions import Ask, Fast, Probe, TeacherForced
+from keepset.models.endings import spoken, turn_ends
 from keepset.policies import BOTH, H2O, Context, KVzip, Oracle, Recency, SnapKV
 from keepset.pruning import Budget, PrunedContext, Pruner
 from keepset.pruning.cache import EvictionMode
@@ -27,24 +29,45 @@ class Longest:
     """A policy of one's own."""
 
     name = "longest"
+    title = "longest blocks"
     regimes = BOTH
 
     def score(self, context: Context) -> Tensor:
         return torch.tensor([float(len(span)) for span in context.blocks])
 
 
-def test_the_public_names(loaded: Loaded) -> None:
-    assert keepset.Pruner is Pruner
-    assert keepset.PrunedContext is PrunedContext
+def test_a_policy_by_name_is_the_policy(loaded: Loaded, document: str) -> None:
+    for name, build in keepset.POLICIES.items():
+        by_name = Pruner(*loaded, name, blocks="line").prune(document, 0.25)
+        assert by_name.record.policy == name
+        assert by_name.kept == Pruner(*loaded, build(loaded[1]), blocks="line").prune(document, 0.25).kept
+    with pytest.raises(ValueError, match=r"policy: expected a router, the folder of one, .*h2o, .*, got none"):
+        Pruner(*loaded)
+    with pytest.raises(ValueError, match=r"policy: expected one of h2o, .*, or the folder of a router, got 'h3o'"):
+        Pruner(*loaded, "h3o")
+
+
+def test_an_answer_is_given_when_each_of_its_tokens_is_the_most_likely(loaded: Loaded, document: str) -> None:
+    model, tokenizer = loaded
+    for policy, budget in ((H2O(), 1.0), (Recency(), 0.25)):
+        pruned = Pruner(*loaded, policy, blocks="line").prune(document, budget)
+        example = text_example(tokenizer, document, QUESTION, "4821", "line")
+        keep = frozenset(pruned.kept)
+        ((written,),) = Fast(model).generate([Ask(example, keep, ((1,),))], 1, frozenset())
+        for answer in ("4821", tokenizer.decode(list(written))):
+            asked = text_example(tokenizer, document, QUESTION, answer, "line")
+            (score,) = Probe([asked], Fast(model), TeacherForced()).score([(0, keep)])
+            assert pruned.gives(QUESTION, answer) == score.correct
+        assert pruned.gives(QUESTION, tokenizer.decode(list(written)))
 
 
 def test_kept_blocks_answer_as_under_the_mask(loaded: Loaded, document: str) -> None:
     pruned = Pruner(*loaded, Oracle(frozenset({3, 7})), blocks="line").prune(document, 3)
     assert pruned.kept == (0, 3, 7)
     example = text_example(loaded[1], document, QUESTION, "1", "line")
-    ((expected,),) = Fast(loaded[0]).generate([Ask(example, frozenset(pruned.kept), ((1,),))], 8, pruned.stop_tokens)
-    assert pruned.ask(QUESTION, 8) == pruned.decode(expected)
-    assert pruned.ask(QUESTION, 8) == pruned.decode(expected)  # the cache has not grown
+    ((expected,),) = Fast(loaded[0]).generate([Ask(example, frozenset(pruned.kept), ((1,),))], 8, turn_ends(*loaded))
+    assert pruned.ask(QUESTION, 8) == spoken(loaded[1], expected)
+    assert pruned.ask(QUESTION, 8) == spoken(loaded[1], expected)  # the cache has not grown
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -53,7 +76,7 @@ def test_a_report_says_what_was_kept_and_what_it_takes(loaded: Loaded, document:
     report = pruned.report()
     record = report.record
     assert (record.mode, record.regime, record.policy) == (mode, "pre_query", "h2o")
-    assert len(pruned.kept) == len(record.blocks) // 4
+    assert len(pruned.kept) == math.ceil(len(record.blocks) / 4)
     assert [block.why for block in record.blocks if block.why == "protected"] == ["protected"] * 2
     assert {0, len(record.blocks) - 1} < set(pruned.kept)
     outside = record.n_tokens - sum(block.tokens for block in record.blocks)
@@ -137,6 +160,7 @@ def test_without_a_chat_template_an_answer_ends_with_its_line(loaded: Loaded, do
 def test_bad_input_is_refused_before_the_policy_works(loaded: Loaded, document: str) -> None:
     class Never:
         name = "never"
+        title = "never"
         regimes = BOTH
 
         def score(self, context: Context) -> Tensor:

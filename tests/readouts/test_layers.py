@@ -5,27 +5,32 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
-from transformers import GptOssConfig, GptOssForCausalLM, PreTrainedModel
-
-from keepset.blocks import Example, Span
-from keepset.readouts import (
-    accumulated_attention,
-    answer_attention,
-    attention_rollout,
-    backward_trace,
-    input_saliency,
-    layers,
-    output_reconstruction,
+from transformers import (
+    DeepseekV3Config,
+    DeepseekV3ForCausalLM,
+    GptOssConfig,
+    GptOssForCausalLM,
+    PreTrainedModel,
 )
 
-READOUTS: dict[str, Callable[..., Tensor]] = {
-    "answer": answer_attention,
-    "accumulated": accumulated_attention,
-    "rollout": attention_rollout,
-    "trace": backward_trace,
-    "saliency": lambda model, tokens, blocks: input_saliency(model, tokens, blocks, torch.zeros(len(tokens), 1).long()),
-    "reconstruction": lambda model, tokens, blocks: output_reconstruction(model, tokens, blocks, Span(0, 1)),
+from keepset.blocks import Example, Span
+from keepset.readouts import READOUTS as NAMED
+from keepset.readouts import accumulated_attention, answer_attention, layers
+
+FURTHER: dict[str, Callable[[Tensor], Tensor | Span]] = {
+    "window": lambda tokens: Span(0, 1),
+    "reconstruction": lambda tokens: Span(0, 1),
+    "saliency": lambda tokens: torch.zeros(len(tokens), 1).long(),
 }
+"""What a readout takes besides model, tokens and blocks."""
+
+
+def plain(name: str) -> Callable[..., Tensor]:
+    further = FURTHER.get(name)
+    return lambda model, tokens, blocks: NAMED[name](model, tokens, blocks, *([further(tokens)] if further else []))
+
+
+READOUTS = {name: plain(name) for name in NAMED}
 
 
 @pytest.mark.parametrize("readout", READOUTS)
@@ -131,6 +136,38 @@ def test_shared_layers_cost_one_forward_and_change_nothing(model: PreTrainedMode
     assert all(torch.equal(a, b) for a, b in zip(alone, shared, strict=True))
     answer_attention(model, other, example.blocks)
     assert forwards == 3, "outside, nothing is remembered"
+
+
+def test_a_cache_of_latents_is_not_filled_with_keys(example: Example) -> None:
+    """DeepSeek's attention reads keys that its cache does not hold: a continuation is read from the beginning."""
+    torch.manual_seed(0)
+    latents = DeepseekV3ForCausalLM(
+        DeepseekV3Config(
+            vocab_size=50,
+            hidden_size=32,
+            intermediate_size=48,
+            moe_intermediate_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=4,
+            n_routed_experts=4,
+            n_group=2,
+            topk_group=1,
+            num_experts_per_tok=2,
+            first_k_dense_replace=1,
+            kv_lora_rank=8,
+            q_lora_rank=8,
+            qk_rope_head_dim=4,
+            qk_nope_head_dim=8,
+            v_head_dim=6,
+            max_position_embeddings=64,
+        )
+    ).eval()
+    tokens, held = example.tokens[None], example.blocks[-1].stop
+    alone = [accumulated_attention(latents, tokens[:, :n], example.blocks) for n in (held, tokens.shape[1])]
+    with layers.shared_layers():
+        shared = [accumulated_attention(latents, tokens[:, :n], example.blocks) for n in (held, tokens.shape[1])]
+    assert all(torch.equal(a, b) for a, b in zip(alone, shared, strict=True))
 
 
 @pytest.mark.parametrize("batched", [1, 2])

@@ -1,5 +1,6 @@
 """The block router: what it reads of a model, padding, longer documents, what it refuses, and that it learns."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,13 @@ from transformers import Gemma2Config, GPT2Config, LlamaConfig, MistralConfig, P
 from transformers.models.auto import AutoModelForCausalLM
 
 from keepset.blocks import Span
+from keepset.readouts import all_position_attention
 from keepset.routers.block import BlockRouter, ReadModel, load_block_router, score_document
-from keepset.routers.features import block_features, decoder_layers, early_layers
 from keepset.routers.block_training import padded, train_block_routers
+from keepset.routers.examples import RouterExample, read_examples
+from keepset.routers.features import block_features, decoder_layers, early_layers
 from keepset.routers.targets import as_distribution
+from keepset.routers.trained_blocks import blocks_to_read
 
 VOCABULARY = 60
 WIDTH = 4
@@ -55,7 +59,7 @@ def documents(n: int, n_blocks: int, seed: int = 0) -> tuple[Tensor, list[Span]]
 def make_router(model: PreTrainedModel, regime: str = "pre_query") -> BlockRouter:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return BlockRouter(ReadModel.of(model), regime, layers=1, target="causal").eval()  # type: ignore[arg-type]
+        return BlockRouter(ReadModel.of(model), regime, layers=1, target="causal", blocks=WIDTH).eval()  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -134,6 +138,7 @@ def saved(model: PreTrainedModel, tmp_path: Path) -> Path:
 def test_round_trip_and_batched_scores(model: PreTrainedModel, saved: Path) -> None:
     router = load_block_router(saved)
     assert (router.regime, router.target, router.layers, router.training) == ("pre_query", "causal", 1, False)
+    assert router.blocks == WIDTH
     assert float(router.scale.max()) != 1.0, "the standardisation is saved"
     tokens, blocks = documents(3, 128)
     scores = torch.stack([score_document(router, model, document, blocks) for document in tokens])
@@ -178,6 +183,66 @@ def test_folders_that_are_no_block_router(saved: Path, tmp_path: Path) -> None:
         load_block_router(saved)
 
 
+def test_a_router_that_does_not_say_its_blocks(saved: Path) -> None:
+    config = saved / "config.json"
+    found = json.loads(config.read_text())
+    del found["blocks"]
+    config.write_text(json.dumps(found))
+    for load in (load_block_router, BlockRouter.from_pretrained):
+        with pytest.raises(ValueError, match=r"config\.json: .*blocks: Field required.*train it again") as error:
+            load(saved)
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"), [("line", "line"), (64, 64), ("64", 64), ("64 tokens", 64), ("own", "own"), ("1 token", 1)]
+)
+def test_blocks_are_written_in_one_way(model: PreTrainedModel, given: str | int, found: str | int) -> None:
+    assert BlockRouter(ReadModel.of(model), "pre_query", 1, "causal", given).blocks == found
+
+
+def test_a_router_reads_the_blocks_it_was_trained_on() -> None:
+    for trained, same in (("line", "line"), (64, "64 tokens"), (64, None)):
+        assert blocks_to_read(trained, same) == trained  # type: ignore[arg-type]
+    assert blocks_to_read("own", [(0, 3)]) == [(0, 3)]
+    for trained, other, said in (
+        ("sentence", 128, "expected sentence blocks, .*, got blocks of 128 tokens; leave blocks out"),
+        (64, "line", "expected blocks of 64 tokens, which this router was trained on, got line blocks"),
+        ("line", [(0, 3)], "got character spans"),
+        ("own", None, "labels brought their own blocks, got none; pass"),
+        ("line", "chapter", "expected sentence, paragraph, line, own or a number of tokens, got 'chapter'"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            blocks_to_read(trained, other)  # type: ignore[arg-type]
+
+
+def test_examples_become_features_and_targets(model: PreTrainedModel) -> None:
+    tokens, blocks = documents(1, 5)
+    question = torch.tensor([11, 12, 13])
+    evidence = torch.tensor([[True, False, False, False, True]])
+    measured = torch.tensor([4.0, 0.0, 0.0, 0.0, 12.0])
+    before = RouterExample(tokens[0], tuple(blocks), evidence)
+    after = RouterExample(tokens[0], tuple(blocks), evidence, question)
+    known = RouterExample(tokens[0], tuple(blocks), evidence, question, measured)
+    read = 0
+
+    def count() -> None:
+        nonlocal read
+        read += 1
+
+    features, targets = read_examples(model, [before, after, known], ("causal", "imitation"), 1, count)
+    assert read == 3
+    torch.testing.assert_close(features[0], block_features(model, tokens, blocks, layers=1)[0])
+    torch.testing.assert_close(features[1], block_features(model, tokens, blocks, question[None], layers=1)[0])
+    assert all(torch.equal(target, evidence) for target in targets["causal"])
+    whole = torch.cat([tokens[0], question])[None]
+    for target, seen in zip(targets["imitation"], (tokens, whole), strict=False):
+        expected = all_position_attention(model, seen, blocks)[0]
+        torch.testing.assert_close(target, expected / expected.sum())
+    torch.testing.assert_close(targets["imitation"][2], torch.tensor([0.25, 0, 0, 0, 0.75]))
+    assert list(read_examples(model, [before], ["causal"])[1]) == ["causal"]
+
+
 def test_other_errors(model: PreTrainedModel) -> None:
     tokens, blocks = documents(1, 5)
     for layers in (0, 5):
@@ -188,7 +253,7 @@ def test_other_errors(model: PreTrainedModel) -> None:
     with pytest.raises(ValueError, match="regime: expected one of pre_query, query_aware, got 'blind'"):
         make_router(model, "blind")
     with pytest.raises(ValueError, match="target: expected one of causal, imitation, got 'labels'"):
-        BlockRouter(ReadModel.of(model), "pre_query", 1, "labels")  # type: ignore[arg-type]
+        BlockRouter(ReadModel.of(model), "pre_query", 1, "labels", WIDTH)  # type: ignore[arg-type]
 
 
 def test_both_targets_are_learned_and_hold_on_longer_documents(model: PreTrainedModel) -> None:
@@ -217,7 +282,7 @@ def test_both_targets_are_learned_and_hold_on_longer_documents(model: PreTrained
         steps += 1
 
     trained = train_block_routers(
-        ReadModel.of(model), "pre_query", 1, features, targets, seeds=(0, 1), steps=150, each_step=count
+        ReadModel.of(model), "pre_query", 1, WIDTH, features, targets, seeds=(0, 1), steps=150, each_step=count
     )
     assert steps == 150
     held_out = [draw(32, seed) for seed in range(1000, 1020)]

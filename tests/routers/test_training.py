@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from keepset.paper.routed import top_blocks
-from keepset.routers import KL, Coverage, SparseKL, Stream, table_stream, train_routers
 from keepset.paper.testbed.routers import ROUTERS, build_router, example_batch, router_input, score_blocks
-from keepset.routers.targets import as_distribution, uniform_over_union
 from keepset.paper.testbed.tasks import Vocabulary, sample_condition
+from keepset.routers import KL, Coverage, SparseKL, Stream, table_stream, train_routers
+from keepset.routers.targets import as_distribution, uniform_over_union
 
 VOCABULARY = Vocabulary(families=4, members=4, values=4)
 WIDTH = 4

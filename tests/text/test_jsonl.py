@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from keepset.paper.bench.engine import tiny_model
+from keepset.paper.bench.models import tiny_model
 from keepset.text.jsonl import Line, parse_row, read_lines, row_example
 
 GOOD = {"context": "The pier is closed.\n\nThe fort is open.", "question": "What is open?", "answer": "the fort"}
@@ -27,16 +27,16 @@ def test_a_row_may_bring_its_own_blocks() -> None:
     assert row.context == "One. Two.\nThree."
     assert row.own_blocks == ((0, 10), (10, 16))
     _, tokenizer = tiny_model()
-    example, chars = row_example(row, tokenizer, "sentence")
-    assert chars == [(0, 10), (10, 16)]
+    example = row_example(row, tokenizer, "sentence")
+    assert example.places == ((0, 10), (10, 16))
     assert example.block_texts == ("One. Two.\n", "Three.")
 
 
 def test_blocks_stand_for_the_characters_they_name() -> None:
     _, tokenizer = tiny_model()
     row = parse_row(line(GOOD | {"context": "Ärger — ☃.\n\n日本語のテキスト。\n\nEnd 🙂."}))
-    example, chars = row_example(row, tokenizer, "paragraph")
-    assert [row.context[start:stop] for start, stop in chars] == list(example.block_texts)
+    example = row_example(row, tokenizer, "paragraph")
+    assert [row.context[start:stop] for start, stop in example.places] == list(example.block_texts)
     assert "".join(example.block_texts) == row.context
     for text, span in zip(example.block_texts, example.blocks, strict=True):
         assert text.strip() in tokenizer.decode(example.tokens[span.start : span.stop])

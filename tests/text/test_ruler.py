@@ -8,9 +8,9 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, proce
 from transformers import PreTrainedTokenizerFast
 
 from keepset import seeds
-from keepset.models.bundled import fetched
 from keepset.text.document import NOISE, Document, Question
 from keepset.text.long_context import LONG_CONTEXT_TASKS, sample_documents
+from tests.tokenizers import real_tokenizer
 
 CHAT = (
     "{% for m in messages %}<|start|>{{ m['role'] }}\n{{ m['content'] }}<|end|>\n{% endfor %}"
@@ -50,10 +50,7 @@ TOKENIZERS = {"chat": trained_tokenizer(chat=True), "plain": trained_tokenizer(c
 def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
     if request.param in TOKENIZERS:
         return TOKENIZERS[request.param]
-    folder = fetched(request.param)
-    if folder is None:
-        pytest.skip(f"{request.param} is not fetched on this machine")
-    return PreTrainedTokenizerFast.from_pretrained(folder)
+    return real_tokenizer(request.param)  # type: ignore[return-value]
 
 
 def say(tokenizer: PreTrainedTokenizerFast, ids: object) -> str:

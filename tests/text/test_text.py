@@ -1,12 +1,12 @@
 """Anybody's text: what is a sentence, which tokens are its, and every bad input."""
 
 import pytest
-from tests.tasks.test_records import CHAT, byte_tokenizer, word_tokenizer
 from transformers import PreTrainedTokenizerBase
 
 from keepset.blocks import Span
-from keepset.models.bundled import fetched
-from keepset.text.example import TextExample, split_blocks, text_example
+from keepset.text.example import TextExample, text_example
+from keepset.text.split import split_blocks
+from tests.tokenizers import CHAT, byte_tokenizer, real_tokenizer, word_tokenizer
 
 TOKENIZERS = {"bytes": byte_tokenizer(), "words": word_tokenizer()}
 PAGE = "The code for NARO is 4821. The code for BELU is 3390.\n\nThe code is now 7154. 🎉 Ünïcode?\r\nEnd"
@@ -18,10 +18,7 @@ SAYABLE = "The code for NARO is 4821. The code is 3390.\nThe code is now 7154. "
 def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerBase:
     if request.param in TOKENIZERS:
         return TOKENIZERS[request.param]
-    folder = fetched(request.param)
-    if folder is None:
-        pytest.skip(f"{request.param} is not fetched on this machine")
-    return byte_tokenizer().__class__.from_pretrained(folder)
+    return real_tokenizer(request.param)
 
 
 def pieces(text: str, blocks: str | int, tokenizer: PreTrainedTokenizerBase | None = None) -> list[str]:
@@ -148,7 +145,7 @@ def test_a_prompt_that_ends_in_a_special_token_has_begun_the_answer() -> None:
         ({"blocks": [(5, 8), (0, 2)]}, "expected spans in order"),
         ({"blocks": [(0, 99)]}, r"stop <= 17 \(the characters of the context\), got \(0, 99\) for block 0"),
         ({"blocks": [(3, 3)]}, "expected spans with 0 <= start < stop"),
-        ({"blocks": []}, "context: expected some text to hide"),
+        ({"blocks": []}, "blocks: expected at least one span with text in it, got none"),
         ({"blocks": [(0, 1)]}, "block 0: expected at least one token of its own, got none for 'T'; join it"),
     ],
 )

@@ -2,7 +2,8 @@
 
 from html import escape
 
-from keepset.explain.report import FLOOR, BlockReport, Report, answer_rows, change, cost_line, remarks, verdict
+from keepset.explain.findings import BlockReport, Findings
+from keepset.explain.words import FLOOR, answer_rows, change, cost_line, remarks, verdict
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1e; --soft: #6b6b70; --line: #d9d9de; --paper: #ffffff; --card: #f6f6f8;
@@ -42,7 +43,7 @@ STRONGEST = 0.6
 """Opacity of the largest effect: the text on it stays readable in light and dark."""
 
 
-def page(report: Report) -> str:
+def page(report: Findings) -> str:
     """The whole file."""
     source = f"written by {report.model}" if report.generated else f"given; measured with {report.model}"
     notes = "".join(f'<p class="note">{escape(remark)}</p>' for remark in remarks(report))
@@ -72,13 +73,13 @@ Underlined: the evidence set. Raised: the block's number, and its effect in nats
 <h2>Every block</h2>
 <div class="scroll">{_table(report)}</div>
 <h2>Cost</h2>
-<p class="soft">{escape(cost_line(report))} Mode: {escape(report.mode)}.</p>
+<p class="soft">{escape(cost_line(report))} Effort: {escape(report.effort)}.</p>
 </main></body>
 </html>
 """
 
 
-def _running_text(report: Report) -> str:
+def _running_text(report: Findings) -> str:
     """The context as it was given, blocks shaded; text outside every block stays plain."""
     parts, end = [], 0
     for block in report.blocks:
@@ -87,7 +88,7 @@ def _running_text(report: Report) -> str:
     return "".join(parts) + escape(report.context[end:])
 
 
-def _block(report: Report, block: BlockReport) -> str:
+def _block(report: Findings, block: BlockReport) -> str:
     text = report.context[block.start : block.stop]
     said = text.rstrip()
     shade = report.shade(block)
@@ -107,7 +108,7 @@ def _title(block: BlockReport) -> str:
     return "; ".join([*facts, f"attention {block.attention:.1%}", f"{block.tokens} tokens"])
 
 
-def _answers(report: Report) -> str:
+def _answers(report: Findings) -> str:
     rows = "".join(
         f'<tr><th>{escape(name)}</th><td dir="auto">{escape(said) or "(nothing)"}</td></tr>'
         for name, said in answer_rows(report)
@@ -115,7 +116,7 @@ def _answers(report: Report) -> str:
     return f"<table>{rows}</table>"
 
 
-def _family(report: Report) -> str:
+def _family(report: Findings) -> str:
     if not report.family:
         return '<p class="soft">None was found.</p>'
     items = "".join(f"<li>{_linked(keep)}</li>" for keep in report.family)
@@ -131,7 +132,7 @@ def _linked(keep: tuple[int, ...]) -> str:
     return " and ".join(f'<a href="#block-{number}">block {number}</a>' for number in keep)
 
 
-def _table(report: Report) -> str:
+def _table(report: Findings) -> str:
     most = max(block.attention for block in report.blocks)
     return (
         '<table><tr><th></th><th class="number">block</th><th>text</th><th class="number">if hidden</th>'
@@ -140,7 +141,7 @@ def _table(report: Report) -> str:
     )
 
 
-def _row(report: Report, block: BlockReport, most: float) -> str:
+def _row(report: Findings, block: BlockReport, most: float) -> str:
     width = BAR_REM * block.attention / most if most else 0.0
     return (
         f'<tr><td class="dot">{"●" if block.evidence else ""}</td><td class="number">{block.number}</td>'

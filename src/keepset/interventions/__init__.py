@@ -9,16 +9,16 @@
     effects.flip                                       # (B, N) the answer is lost when one block is hidden
     effects.sufficient                                 # (B, N) the answer is given with one block alone
     executor.cost                                      # tokens and forwards it took
-    Effects(examples, executor, TeacherForced(), mode="grouped").audit.miss_rate
+    Effects(examples, executor, TeacherForced(), effort="grouped").audit.miss_rate
 
 Reading order: ``masks`` (who reads whom), ``operators`` (how a block is removed), ``executors`` (how keep sets
-are run), ``scorers`` (is it still the answer?), ``probe`` (each keep set once), ``effects`` and its cheaper modes
+are run), ``scorers`` (is it still the answer?), ``probe`` (each keep set once), ``effects`` and its cheaper efforts
 ``grouped`` and ``certified``; ``protocols`` for masks that differ by row and layer.
 """
 
 from keepset.interventions.certified import Certificate, certify
-from keepset.interventions.effects import Audit, Effects, Mode
-from keepset.interventions.executors import EXECUTORS, Ask, Cost, Executor, Fast, Reading, Reference
+from keepset.interventions.effects import Audit, Effects, Effort, check_effort
+from keepset.interventions.executors import Ask, Cost, Executor, Fast, Reading, Reference
 from keepset.interventions.grouped import group_test
 from keepset.interventions.operators import Mask, Operator, Overwrite, View, filler
 from keepset.interventions.probe import Probe, Search
@@ -26,20 +26,19 @@ from keepset.interventions.protocols import answer_logits, dense_prefill, per_la
 from keepset.interventions.scorers import Confident, ForcedChoice, GoldToken, Greedy, Score, Scorer, TeacherForced
 
 __all__ = [
-    "EXECUTORS",
     "Ask",
     "Audit",
     "Certificate",
     "Confident",
     "Cost",
     "Effects",
+    "Effort",
     "Executor",
     "Fast",
     "ForcedChoice",
     "GoldToken",
     "Greedy",
     "Mask",
-    "Mode",
     "Operator",
     "Overwrite",
     "Probe",
@@ -52,6 +51,7 @@ __all__ = [
     "View",
     "answer_logits",
     "certify",
+    "check_effort",
     "dense_prefill",
     "filler",
     "group_test",

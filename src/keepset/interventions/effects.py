@@ -17,12 +17,19 @@ from keepset.interventions.grouped import group_test
 from keepset.interventions.probe import Probe
 from keepset.interventions.scorers import GoldToken, Score, Scorer
 
-Mode = Literal["exact", "certified", "grouped"]
+Effort = Literal["exact", "certified", "grouped"]
+"""How effects are measured."""
 
 THRESHOLD = 0.25
 """Nats. Masking a block the computation runs through costs a nat or more; the paper's floor is a quarter."""
 AUDIT = 16
-"""Examples measured exactly to see what a cheaper mode missed."""
+"""Examples measured exactly to see what a cheaper effort missed."""
+
+
+def check_effort(effort: str) -> None:
+    """One of the three words."""
+    if effort not in get_args(Effort):
+        raise ValueError(f"effort: expected one of {', '.join(get_args(Effort))}, got {effort!r}")
 
 
 @dataclass
@@ -53,13 +60,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Audit:
-    """A cheaper mode against exact leave-one-out, on a sample."""
+    """A cheaper effort against exact leave-one-out, on a sample."""
 
     examples: int
     blocks: int
     """Blocks of the sample that exact leave-one-out says matter: a drop over the threshold, or a flip."""
     missed: int
-    """How many of those the cheaper mode cleared."""
+    """How many of those the cheaper effort cleared."""
 
     @property
     def miss_rate(self) -> float:
@@ -69,9 +76,9 @@ class Audit:
 class Effects:
     """Effects of every block, computed when first asked for. (B, N) tensors; short examples are padded.
 
-    Modes: ``exact`` runs every block. ``grouped`` runs leave-one-out in groups and opens those that move the
+    Efforts: ``exact`` runs every block. ``grouped`` runs leave-one-out in groups and opens those that move the
     answer. ``certified`` looks for one set it can prove on the example, and runs ``grouped`` where it cannot. What a
-    cheaper mode concludes without a forward of its own has drop 0, no flip, and ``measured`` False.
+    cheaper effort concludes without a forward of its own has drop 0, no flip, and ``measured`` False.
     """
 
     def __init__(
@@ -79,15 +86,14 @@ class Effects:
         examples: ExampleBatch | Sequence[Example],
         executor: Executor,
         scorer: Scorer | None = None,
-        mode: Mode = "exact",
+        effort: Effort = "exact",
         threshold: float = THRESHOLD,
         audit_examples: int = AUDIT,
         seed: int = 0,
     ) -> None:
-        if mode not in get_args(Mode):
-            raise ValueError(f"mode: expected one of {', '.join(get_args(Mode))}, got {mode!r}")
+        check_effort(effort)
         self.probe = Probe(examples, executor, scorer or GoldToken())
-        self.mode = mode
+        self.effort = effort
         self.threshold = threshold
         self.audit_examples = audit_examples
         self.seed = seed
@@ -138,8 +144,8 @@ class Effects:
 
     @property
     def certified(self) -> Tensor:
-        """(B,) bool: the effects of this example rest on a certificate (mode ``certified`` only)."""
-        found = self._certificates if self.mode == "certified" else {}
+        """(B,) bool: the effects of this example rest on a certificate (effort ``certified`` only)."""
+        found = self._certificates if self.effort == "certified" else {}
         return torch.tensor([found.get(i) is not None for i in range(len(self.probe))], dtype=torch.bool)
 
     @cached_property
@@ -161,7 +167,7 @@ class Effects:
     @cached_property
     def alone(self) -> Table:
         """Singletons: each block kept, all others hidden."""
-        certificates = self._certificates if self.mode == "certified" else {}
+        certificates = self._certificates if self.effort == "certified" else {}
         table = Table.empty(*self.exists.shape)
         for group in self.probe.groups([i for i in range(len(self.probe)) if certificates.get(i) is None]):
             where = [(i, block) for i in group for block in range(self._counts[i])]
@@ -173,7 +179,7 @@ class Effects:
 
     @cached_property
     def audit(self) -> Audit:
-        """What the cheaper mode missed, on a random sample measured exactly."""
+        """What the cheaper effort missed, on a random sample measured exactly."""
         sample = sorted(
             random.Random(self.seed).sample(range(len(self.probe)), min(self.audit_examples, len(self.probe)))
         )
@@ -195,10 +201,10 @@ class Effects:
         return found
 
     def _hidden(self, numbers: Sequence[int]) -> Table:
-        """Leave-one-out of the examples ``numbers``, as the mode does it."""
-        if self.mode == "exact":
+        """Leave-one-out of the examples ``numbers``, as the effort does it."""
+        if self.effort == "exact":
             return self._leave_one_out(numbers)
-        if self.mode == "grouped":
+        if self.effort == "grouped":
             return self._group_tested(numbers)
         table = self._group_tested([i for i in numbers if self._certificates[i] is None])
         for i in numbers:

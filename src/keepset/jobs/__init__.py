@@ -9,17 +9,17 @@ runners), ``tables``, ``journal``, ``manifest`` and ``folder`` (what is on disk 
 process).
 """
 
-from keepset.jobs.labelling import Labeller, Record, Reject, label_rows, label_shard
-from keepset.jobs.plan import Plan, Shard, plan_shards
+from keepset.jobs.labelling import Labeller, LabelRow, Reject, label_rows, label_shard
+from keepset.jobs.plan import Shard, ShardPlan, plan_shards
 from keepset.jobs.runner import Labelled, Terminated, label
 
 __all__ = [
+    "LabelRow",
     "Labelled",
     "Labeller",
-    "Plan",
-    "Record",
     "Reject",
     "Shard",
+    "ShardPlan",
     "Terminated",
     "label",
     "label_rows",

@@ -35,8 +35,8 @@ from filelock import FileLock, Timeout
 from keepset.files import replacing_file
 from keepset.jobs.journal import Journal
 from keepset.jobs.labelling import Outcome, Reject
-from keepset.jobs.manifest import Job, Manifest, read_manifest
-from keepset.jobs.plan import Plan, Shard
+from keepset.jobs.manifest import LabelJob, Manifest, read_manifest
+from keepset.jobs.plan import Shard, ShardPlan
 from keepset.jobs.tables import ShardNote, read_note, write_table
 
 CARD = """---
@@ -55,7 +55,7 @@ data, by which model and how.
 class LabelFolder:
     """Where the labels of one job go."""
 
-    def __init__(self, path: Path, job: Job, plan: Plan) -> None:
+    def __init__(self, path: Path, job: LabelJob, plan: ShardPlan) -> None:
         self.path = path
         self.job = job
         self.plan = plan
@@ -147,7 +147,7 @@ class LabelFolder:
                 f"got {', '.join(others[:5])}"
             )
 
-    def _check_same(self, earlier: Job) -> None:
+    def _check_same(self, earlier: LabelJob) -> None:
         differences = earlier.differences(self.job)
         if differences:
             raise ValueError(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from keepset.jobs.labelling import Outcome, Record, Reject
+from keepset.jobs.labelling import LabelRow, Outcome, Reject
 
 
 class Group(BaseModel):
@@ -13,7 +13,7 @@ class Group(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    records: list[Record]
+    records: list[LabelRow]
     rejects: list[Reject]
 
 

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.blocks import Example
-from keepset.interventions import Ask, Effects, Fast, ForcedChoice, Mode, Reading, Score, Scorer, TeacherForced
-from keepset.jobs.plan import Plan, Shard
+from keepset.interventions import Ask, Effects, Effort, Fast, ForcedChoice, Reading, Score, Scorer, TeacherForced
+from keepset.jobs.plan import Shard, ShardPlan
 from keepset.labels import find_evidence
 from keepset.readouts import answer_attention, pool_attention
 from keepset.text.example import TextExample
@@ -27,20 +27,28 @@ MODEL_FAILURES = (ValueError, RuntimeError, ArithmeticError, MemoryError)
 """What a single row may do to a model. Anything else is a fault of the program and stops it."""
 
 
-class Record(BaseModel):
-    """The labels of one row. Lists have one entry per block unless said otherwise."""
+class LabelRow(BaseModel):
+    """The labels of one row. Lists have one entry per block unless said otherwise.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    The one declaration of the columns: the tables' schema, what is read back and the page about labels follow it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     id: str
     """The row's own, or its line number."""
     line: int
     """Line of the input, from 1; unlike ids, never twice."""
     question: str
+    """As given."""
     answer: str
+    """As given."""
     candidates: list[str]
     """Answers to choose from; empty where the answer was matched token by token."""
     n_blocks: int
+    """How many blocks the context has."""
+    own_blocks: bool
+    """The row brought its blocks; otherwise its context was cut by the job's rule."""
     blocks: list[str]
     """What each block says, with the white space after it."""
     char_start: list[int]
@@ -49,6 +57,8 @@ class Record(BaseModel):
     """Character after the block."""
     tokens: list[int]
     """Token ids of the whole prompt, up to the answer."""
+    document_tokens: int
+    """How many of ``tokens`` come before the question: the same number as when the context is pruned without one."""
     token_start: list[int]
     """First token of the block in ``tokens``."""
     token_stop: list[int]
@@ -64,7 +74,7 @@ class Record(BaseModel):
     sufficient: list[bool]
     """The answer is given with this block alone."""
     measured: list[bool]
-    """The block was hidden in a forward of its own; where not, a cheaper mode concluded drop 0 and no flip."""
+    """The block was hidden in a forward of its own; where not, a cheaper effort concluded drop 0 and no flip."""
     evidence: list[int]
     """Numbers of the blocks in the evidence set."""
     case: str
@@ -92,7 +102,7 @@ class Reject(BaseModel):
 class Outcome(NamedTuple):
     """What became of some rows."""
 
-    records: list[Record]
+    records: list[LabelRow]
     rejects: list[Reject]
 
     @property
@@ -120,31 +130,31 @@ class Labeller:
     """A model and what to ask of it."""
 
     def __init__(
-        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, blocks: str | int, mode: Mode
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, blocks: str | int, effort: Effort
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.blocks = blocks
-        self.mode: Mode = mode
+        self.effort: Effort = effort
         self.executor = Fast(model)
         self.scorer = RowScorer()
 
     def prepare(self, line: Line) -> "Prepared":
         """A row as an example that the model can read. ValueError says why it is none."""
         row = parse_row(line)
-        example, chars = row_example(row, self.tokenizer, self.blocks)
+        example = row_example(row, self.tokenizer, self.blocks)
         self.scorer.check(example)
         self.executor.check(Ask(example, frozenset(), self.scorer.continuations(example)))
-        return Prepared(line, row, example, chars)
+        return Prepared(line, row, example)
 
-    def label(self, rows: Sequence["Prepared"]) -> list[Record | Reject]:
+    def label(self, rows: Sequence["Prepared"]) -> list[LabelRow | Reject]:
         """One outcome per row, computed together."""
         before = self.executor.cost.copy()
-        effects = Effects([row.example for row in rows], self.executor, self.scorer, mode=self.mode)
+        effects = Effects([row.example for row in rows], self.executor, self.scorer, effort=self.effort)
         evidence = find_evidence(effects)
         tables = effects.drop, effects.flip, effects.sufficient, effects.hidden.measured
         spent = self.executor.cost.since(before).tokens / sum(row.weight for row in rows)
-        found: list[Record | Reject] = []
+        found: list[LabelRow | Reject] = []
         for i, row in enumerate(rows):
             n = len(row.example.blocks)
             drop, flip, sufficient, measured = (table[i, :n].tolist() for table in tables)
@@ -152,17 +162,19 @@ class Labeller:
             if not all(map(math.isfinite, (log_prob, *drop, *attention))):
                 found.append(reject(row.line, "model: expected finite numbers, got NaN or infinity"))
                 continue
-            record = Record(
+            record = LabelRow(
                 id=row.row.id,
                 line=row.line.number,
                 question=row.row.question,
                 answer=row.row.answer,
                 candidates=list(row.row.candidates),
                 n_blocks=n,
+                own_blocks=row.row.own_blocks is not None,
                 blocks=list(row.example.block_texts),
-                char_start=[start for start, _ in row.chars],
-                char_stop=[stop for _, stop in row.chars],
+                char_start=[start for start, _ in row.example.places],
+                char_stop=[stop for _, stop in row.example.places],
                 tokens=row.example.tokens.tolist(),
+                document_tokens=row.example.query.start,
                 token_start=[span.start for span in row.example.blocks],
                 token_stop=[span.stop for span in row.example.blocks],
                 clean_correct=bool(effects.clean_correct[i]),
@@ -192,7 +204,6 @@ class Prepared:
     line: Line
     row: Row
     example: TextExample
-    chars: list[tuple[int, int]]
 
     @property
     def weight(self) -> int:
@@ -200,7 +211,7 @@ class Prepared:
         return len(self.example.tokens) * (len(self.example.blocks) + 1)
 
 
-def label_shard(plan: Plan, shard: Shard, labeller: Labeller, skip: int = 0) -> Iterator[Outcome]:
+def label_shard(plan: ShardPlan, shard: Shard, labeller: Labeller, skip: int = 0) -> Iterator[Outcome]:
     """What became of one group of rows after the other; the first ``skip`` rows are left out."""
     lines = (line for line in read_lines(plan.path, shard.start, shard.stop, shard.first_line) if line.content)
     rows = islice(lines, skip, None)
@@ -212,19 +223,19 @@ def label_shard(plan: Plan, shard: Shard, labeller: Labeller, skip: int = 0) -> 
 def label_rows(rows: Iterable[Line], labeller: Labeller) -> Outcome:
     """Labels of the rows that have them, and the others with the reason. A bad row harms no other."""
     ready: list[Prepared] = []
-    found: list[Record | Reject] = []
+    found: list[LabelRow | Reject] = []
     for line in rows:
         try:
             ready.append(labeller.prepare(line))
         except ValueError as error:
             found.append(reject(line, str(error)))
     found += _label_together(ready, labeller)
-    records = [outcome for outcome in found if isinstance(outcome, Record)]
+    records = [outcome for outcome in found if isinstance(outcome, LabelRow)]
     rejects = [outcome for outcome in found if isinstance(outcome, Reject)]
     return Outcome(records, sorted(rejects, key=lambda found: found.line))
 
 
-def _label_together(rows: Sequence[Prepared], labeller: Labeller) -> list[Record | Reject]:
+def _label_together(rows: Sequence[Prepared], labeller: Labeller) -> list[LabelRow | Reject]:
     """All at once; where that fails, one by one, so that only the row that fails is lost."""
     if not rows:
         return []

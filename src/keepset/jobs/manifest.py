@@ -8,11 +8,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from keepset.jobs.tables import ShardNote
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Of the manifest and the tables. Raise when older folders cannot be gone on with."""
 
 
-class Job(BaseModel):
+class LabelJob(BaseModel):
     """What is labelled, and with what."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -31,7 +31,7 @@ class Job(BaseModel):
     """Precision of the weights; it decides near-ties between answers."""
     blocks: str
     """How contexts are cut."""
-    mode: str
+    effort: str
     """How effects are found: exact, grouped or certified."""
     shard_rows: int
     """Rows per shard."""
@@ -46,7 +46,7 @@ class Job(BaseModel):
     def key(self) -> str:
         return hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()
 
-    def differences(self, other: "Job") -> list[str]:
+    def differences(self, other: "LabelJob") -> list[str]:
         """Every field in which ``other`` is another job."""
         names = {"data_sha256": (self.data, other.data), "model_fingerprint": (self.model, other.model)}
         now = other.identity()
@@ -64,7 +64,7 @@ class Manifest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: int = SCHEMA_VERSION
-    job: Job
+    job: LabelJob
     rows: int
     """Lines of the data that are not blank."""
     shards: tuple[ShardNote, ...]

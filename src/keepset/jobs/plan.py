@@ -25,7 +25,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ShardPlan:
     """A file and its shards."""
 
     path: Path
@@ -44,7 +44,7 @@ class Plan:
             raise ValueError(f"{self.path}: expected the file to stay as it is while it is labelled, but it changed")
 
 
-def plan_shards(path: Path, shard_rows: int) -> Plan:
+def plan_shards(path: Path, shard_rows: int) -> ShardPlan:
     """Shards of ``shard_rows`` rows each; one without rows when the file has none, so that it still has a table."""
     if shard_rows < 1:
         raise ValueError(f"shard_rows: expected at least 1, got {shard_rows}")
@@ -62,7 +62,7 @@ def plan_shards(path: Path, shard_rows: int) -> Plan:
         digest.update(found.raw)
         line, position, rows = found.number, position + len(found.raw), rows + bool(found.content)
     shards.append(Shard(len(shards), first_line, line, start, position, rows))
-    return Plan(path, digest.hexdigest(), tuple(shards), stamp)
+    return ShardPlan(path, digest.hexdigest(), tuple(shards), stamp)
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -7,21 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn, cast, get_args
+from typing import NoReturn, cast
 
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from keepset.interventions import Mode
+from keepset.interventions import Effort, check_effort
 from keepset.jobs.folder import LabelFolder
 from keepset.jobs.labelling import Labeller, Outcome, label_shard
-from keepset.jobs.manifest import Job
-from keepset.jobs.plan import Plan, Shard, plan_shards
+from keepset.jobs.manifest import LabelJob
+from keepset.jobs.plan import Shard, ShardPlan, plan_shards
 from keepset.models.fingerprint import fingerprint, weights_fingerprint
 from keepset.models.loading import load_model
-from keepset.text.example import split_blocks
+from keepset.text.split import split_blocks
 from keepset.versions import package_versions
 
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
@@ -51,7 +51,7 @@ def label(
     model: str | Path | Loaded,
     out: str | Path,
     blocks: str | int = "paragraph",
-    mode: str = "exact",
+    effort: str = "exact",
     shard_rows: int = 256,
     device: str | torch.device = "cpu",
 ) -> Labelled:
@@ -62,12 +62,12 @@ def label(
     paragraph, line or a number of tokens. The same call again goes on where the last one stopped.
     """
     started = time.monotonic()
-    checked_mode = find_mode(mode)
+    check_effort(effort)
     with terminable():
         plan = plan_shards(Path(data), shard_rows)
         name, (loaded, tokenizer) = _load(model, device)
         split_blocks("", blocks, tokenizer)  # a wrong rule would reject every row
-        job = Job(
+        job = LabelJob(
             data=plan.path.name,
             data_sha256=plan.sha256,
             model=name,
@@ -75,23 +75,16 @@ def label(
             weights_fingerprint=weights_fingerprint(loaded),
             dtype=str(loaded.dtype).removeprefix("torch."),
             blocks=str(blocks),
-            mode=mode,
+            effort=effort,
             shard_rows=shard_rows,
             versions=package_versions(),
         )
         folder = LabelFolder(Path(out), job, plan)
         with folder.open(), Display(plan, folder) as display:
-            labeller = Labeller(loaded, tokenizer, blocks, checked_mode)
+            labeller = Labeller(loaded, tokenizer, blocks, cast(Effort, effort))
             for shard in folder.unfinished():
                 _label_shard(shard, folder, labeller, display)
     return Labelled(folder.path, folder.labelled, folder.rejected, display.new, time.monotonic() - started)
-
-
-def find_mode(name: str) -> Mode:
-    """The mode called ``name``."""
-    if name not in get_args(Mode):
-        raise ValueError(f"mode: expected one of {', '.join(get_args(Mode))}, got {name!r}")
-    return cast(Mode, name)
 
 
 def _label_shard(shard: Shard, folder: LabelFolder, labeller: Labeller, display: "Display") -> None:
@@ -106,7 +99,7 @@ def _label_shard(shard: Shard, folder: LabelFolder, labeller: Labeller, display:
 class Display:
     """Rows done, rows rejected and the time left, on a terminal; elsewhere only what to expect."""
 
-    def __init__(self, plan: Plan, folder: LabelFolder) -> None:
+    def __init__(self, plan: ShardPlan, folder: LabelFolder) -> None:
         self.plan = plan
         self.folder = folder
         self.new = 0

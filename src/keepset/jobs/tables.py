@@ -1,47 +1,41 @@
 """Labels as Parquet: one table per shard, which says in its metadata what it holds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from keepset.files import replacing_file
-from keepset.jobs.labelling import Record
+from keepset.jobs.labelling import LabelRow
 
 NOTE = b"keepset"
 """Where a table keeps its ``ShardNote``."""
 
-INTS, FLOATS, BOOLS, STRINGS = (pa.list_(kind) for kind in (pa.int32(), pa.float32(), pa.bool_(), pa.string()))
+ARROW: dict[Any, tuple[pa.DataType, str]] = {
+    str: (pa.string(), "string"),
+    bool: (pa.bool_(), "bool"),
+    int: (pa.int64(), "int64"),
+    float: (pa.float32(), "float32"),
+    list[str]: (pa.list_(pa.string()), "list of string"),
+    list[bool]: (pa.list_(pa.bool_()), "list of bool"),
+    list[int]: (pa.list_(pa.int32()), "list of int32"),
+    list[float]: (pa.list_(pa.float32()), "list of float32"),
+}
+"""How a field of ``LabelRow`` is stored, and what that is called."""
 
-SCHEMA = pa.schema(
-    {
-        "id": pa.string(),
-        "line": pa.int64(),
-        "question": pa.string(),
-        "answer": pa.string(),
-        "candidates": STRINGS,
-        "n_blocks": pa.int32(),
-        "blocks": STRINGS,
-        "char_start": INTS,
-        "char_stop": INTS,
-        "tokens": INTS,
-        "token_start": INTS,
-        "token_stop": INTS,
-        "clean_correct": pa.bool_(),
-        "clean_log_prob": pa.float32(),
-        "drop": FLOATS,
-        "flip": BOOLS,
-        "sufficient": BOOLS,
-        "measured": BOOLS,
-        "evidence": INTS,
-        "case": pa.string(),
-        "attention": FLOATS,
-        "cost": pa.int64(),
-    }
-)
-"""The columns; what they mean stands at the fields of ``Record``."""
+SCHEMA = pa.schema({name: ARROW[field.annotation][0] for name, field in LabelRow.model_fields.items()})
+
+
+def columns_table() -> str:
+    """The columns as markdown: the table of ``docs/label.md``."""
+    rows = (
+        f"| `{name}` | {ARROW[field.annotation][1]} | {' '.join(str(field.description).split())} |\n"
+        for name, field in LabelRow.model_fields.items()
+    )
+    return "| column | type | |\n|---|---|---|\n" + "".join(rows)
 
 
 class ShardNote(BaseModel):
@@ -60,13 +54,26 @@ class ShardNote(BaseModel):
     """Identity of the job that wrote it."""
 
 
-def write_table(path: Path, records: Sequence[Record], note: ShardNote) -> None:
+def write_table(path: Path, records: Sequence[LabelRow], note: ShardNote) -> None:
     """Writes a shard; there is nothing at ``path`` before it is complete."""
     schema = SCHEMA.with_metadata({NOTE: note.model_dump_json().encode()})
     table = pa.Table.from_pylist([record.model_dump() for record in records], schema=schema)
     with replacing_file(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as file:
         if records:  # load_dataset fails on a table with a row group of no rows, and takes one with no row group
             file.write_table(table)
+
+
+def read_rows(path: Path) -> Iterator[LabelRow]:
+    """The labels of the shard at ``path``."""
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches():
+                yield from map(LabelRow.model_validate, batch.to_pylist())
+    except (OSError, pa.ArrowInvalid, ValidationError) as error:
+        raise ValueError(
+            f"{path}: expected a table written by 'keepset label', got none that can be read "
+            f"({' '.join(str(error).split())}); run 'keepset label' again to make it anew"
+        ) from error
 
 
 def read_note(path: Path) -> ShardNote:

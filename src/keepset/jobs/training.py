@@ -9,14 +9,12 @@ imitation    attention the document pays itself (H2O's)      attention of the an
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -24,17 +22,19 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.blocks import Span
+from keepset.jobs.labelling import LabelRow
 from keepset.jobs.manifest import Manifest, read_manifest
+from keepset.jobs.tables import read_rows
 from keepset.labels.evidence import Case
 from keepset.models.fingerprint import weights_fingerprint
 from keepset.models.loading import load_model
-from keepset.readouts import all_position_attention
-from keepset.routers.block import BlockRouter, ReadModel, Regime, Target, find_regime, find_target
+from keepset.routers.block import BlockRouter, ReadModel, Regime, find_regime, find_target
 from keepset.routers.block_training import STEPS, train_block_routers
-from keepset.routers.features import block_features, early_layers
-from keepset.routers.targets import acceptable_sets, as_distribution
+from keepset.routers.examples import RouterExample, read_examples
+from keepset.routers.features import early_layers
+from keepset.routers.targets import acceptable_sets
+from keepset.routers.trained_blocks import TrainedBlocks, find_blocks
 
-COLUMNS = ["tokens", "token_start", "token_stop", "clean_correct", "evidence", "case", "attention"]
 ESTIMATE_AFTER = 2.0
 """Seconds of work that tell how long the rest will take."""
 
@@ -60,8 +60,10 @@ class LabelledDocument:
     """A context with all its labelled questions."""
 
     tokens: Tensor
-    """(T,) up to the end of the last block."""
+    """(T,) up to the question."""
     blocks: tuple[Span, ...]
+    own_blocks: bool
+    """It brought its blocks; otherwise it was cut by the job's rule."""
     questions: list[LabelledQuestion] = field(default_factory=list)
 
 
@@ -89,16 +91,13 @@ def train(
     watch.say(_summary(folder, manifest, documents))
     loaded = _load(model, manifest, folder, device)
     layers = early_layers(loaded)
-    features, targets = [], []
-    examples = list(_examples(documents, seen))
+    examples = list(router_examples(documents, seen))
     with watch.phase(f"reading {len(examples):,} examples with {layers} layers of the model", len(examples)) as advance:
-        for document, questions in examples:
-            features.append(_features(loaded, document, questions, seen, layers))
-            targets.append(_target(loaded, document, questions, seen, learned))
-            advance()
+        features, targets = read_examples(loaded, examples, [learned], layers, advance)
+    blocks = blocks_of(documents, manifest)
     with watch.phase(f"training {steps:,} steps", steps) as advance:
         trained = train_block_routers(
-            ReadModel.of(loaded), seen, layers, features, {learned: targets}, [seed], steps, advance
+            ReadModel.of(loaded), seen, layers, blocks, features, targets, [seed], steps, advance
         )
     return trained[learned][0]
 
@@ -121,22 +120,22 @@ def read_documents(folder: Path, manifest: Manifest) -> list[LabelledDocument]:
     documents: dict[tuple[Any, ...], LabelledDocument] = {}
     rows = 0
     for shard in manifest.shards:
-        for row in _read_rows(folder / shard.file):
+        for row in read_rows(folder / shard.file):
             rows += 1
             if not teaches(row):
                 continue
-            spans = tuple(map(Span, row["token_start"], row["token_stop"]))
-            end = spans[-1].stop
-            key = (spans, *row["tokens"][:end])  # the same context: the same tokens, cut in the same way
-            document = documents.setdefault(key, LabelledDocument(torch.tensor(row["tokens"][:end]), spans))
+            spans = tuple(map(Span, row.token_start, row.token_stop))
+            tokens, question = row.tokens[: row.document_tokens], row.tokens[row.document_tokens :]
+            key = (spans, *tokens)  # the same context: the same tokens, cut in the same way
+            document = documents.setdefault(key, LabelledDocument(torch.tensor(tokens), spans, row.own_blocks))
             evidence = torch.zeros(len(spans), dtype=torch.bool)
-            evidence[row["evidence"]] = True
+            evidence[row.evidence] = True
             document.questions.append(
                 LabelledQuestion(
-                    tokens=torch.tensor(row["tokens"][end:]),
+                    tokens=torch.tensor(question),
                     evidence=evidence,
-                    alternatives=row["case"] == Case.ALTERNATIVES,
-                    attention=torch.tensor(row["attention"]),
+                    alternatives=row.case == Case.ALTERNATIVES,
+                    attention=torch.tensor(row.attention),
                 )
             )
     if not documents:
@@ -147,22 +146,15 @@ def read_documents(folder: Path, manifest: Manifest) -> list[LabelledDocument]:
     return list(documents.values())
 
 
-def teaches(row: dict[str, Any]) -> bool:
+def teaches(row: LabelRow) -> bool:
     """The model answers, and from some blocks only: where each block alone is enough, it answers from none of them."""
-    n_blocks = len(row["token_start"])
-    from_any = row["case"] == Case.ALTERNATIVES and len(row["evidence"]) == n_blocks > 1
-    return bool(row["clean_correct"] and row["evidence"] and not from_any)
+    from_any = row.case == Case.ALTERNATIVES and len(row.evidence) == row.n_blocks > 1
+    return bool(row.clean_correct and row.evidence and not from_any)
 
 
-def _read_rows(path: Path) -> list[dict[str, Any]]:
-    try:
-        rows: list[dict[str, Any]] = pq.read_table(path, columns=COLUMNS).to_pylist()
-        return rows
-    except (OSError, pa.ArrowInvalid) as error:
-        raise ValueError(
-            f"{path}: expected a table written by 'keepset label', got none that can be read ({error}); "
-            "run 'keepset label' again to make it anew"
-        ) from error
+def blocks_of(documents: Sequence[LabelledDocument], manifest: Manifest) -> TrainedBlocks:
+    """How the documents were cut: by the job's rule, unless some brought their blocks."""
+    return "own" if any(document.own_blocks for document in documents) else find_blocks(manifest.job.blocks)
 
 
 def _load(
@@ -188,37 +180,16 @@ def _load(
     return found
 
 
-Questions = Sequence[LabelledQuestion]
-
-
-def _examples(documents: list[LabelledDocument], regime: Regime) -> Iterator[tuple[LabelledDocument, Questions]]:
+def router_examples(documents: Iterable[LabelledDocument], regime: Regime) -> Iterator[RouterExample]:
     """What a router learns from at once: a document with all its questions, or with one of them."""
     for document in documents:
         if regime == "pre_query":
-            yield document, document.questions
-        else:
-            yield from ((document, [question]) for question in document.questions)
-
-
-def _features(
-    model: PreTrainedModel, document: LabelledDocument, questions: Questions, regime: Regime, layers: int
-) -> Tensor:
-    question = questions[0].tokens[None] if regime == "query_aware" else None
-    return block_features(model, document.tokens[None], document.blocks, question, layers)[0].cpu()
-
-
-def _target(
-    model: PreTrainedModel, document: LabelledDocument, questions: Questions, regime: Regime, target: Target
-) -> Tensor:
-    """(S, N) acceptable sets, or (N,) attention."""
-    if regime == "query_aware":
-        (question,) = questions
-        if target == "imitation":
-            return as_distribution(question.attention)
-        return acceptable_sets(question.evidence[None], torch.tensor([question.alternatives]))[0]
-    if target == "imitation":
-        return as_distribution(all_position_attention(model, document.tokens[None], document.blocks)[0])
-    return torch.stack([question.evidence for question in questions]).any(0)[None]
+            needed = torch.stack([question.evidence for question in document.questions]).any(0)
+            yield RouterExample(document.tokens, document.blocks, needed[None])
+            continue
+        for question in document.questions:
+            sets = acceptable_sets(question.evidence[None], torch.tensor([question.alternatives]))[0]
+            yield RouterExample(document.tokens, document.blocks, sets, question.tokens, question.attention)
 
 
 def _summary(folder: Path, manifest: Manifest, documents: Sequence[LabelledDocument]) -> str:

@@ -8,6 +8,7 @@ where that is known to fail, with the reason, and then tries the equation on the
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -33,13 +34,21 @@ LOCAL_SLOT_TYPES = ("gpt_neo",)
 LENGTH_DEPENDENT_ROPE = ("dynamic", "longrope")
 """yarn, llama3 and linear scaling are fixed when the model is built, so they are fine."""
 CAPACITY_FIELDS = ("expert_capacity", "expert_capacity_factor", "moe_capacity_factor", "capacity_factor")
+TOP_KEYS_FIELDS = ("keep_window_size", "index_topk")
+"""How many keys a layer reads, the highest ranked ones, once there are more: hidden keys would take places."""
 MASKED_ATTENTION = ("eager", "sdpa")
 """Attention implementations that read a 4D mask."""
 
+_PROBED: WeakKeyDictionary[PreTrainedModel, tuple[tuple[object, ...], str | None]] = WeakKeyDictionary()
+"""Model -> how it was set up when it was probed, and what came out."""
+
 
 def check_supported(model: PreTrainedModel) -> None:
-    """Raises ValueError with the reason when interventions on ``model`` would not be exact."""
-    reason = _refusal(model) or _probe(model)
+    """Raises ValueError with the reason when interventions on ``model`` would not be exact.
+
+    A model is probed once, and again when its dtype, device or attention implementation has changed.
+    """
+    reason = _refusal(model) or _probed(model)
     if reason:
         raise ValueError(
             f"{type(model).__name__} ({model.config.model_type}) is not supported: {reason}. "
@@ -62,6 +71,11 @@ def sliding_windows(model: PreTrainedModel) -> dict[str, int | None] | None:
     if not kinds:
         return {"sliding_attention": window}
     return {kind: window if kind == "sliding_attention" else None for kind in sorted(kinds)}
+
+
+def caches_latents(model: PreTrainedModel) -> bool:
+    """The cache holds what keys and values are computed from, not those attention reads (DeepSeek's MLA)."""
+    return bool(getattr(model.config.get_text_config(), "kv_lora_rank", None))
 
 
 def position_limit(model: PreTrainedModel) -> int | None:
@@ -115,6 +129,14 @@ def _refusal(model: PreTrainedModel) -> str | None:
                 f"its experts have a limited capacity ({field}={getattr(config, field)}): "
                 "which token an expert drops depends on the other tokens"
             )
+    limit = position_limit(model)
+    for field in TOP_KEYS_FIELDS:
+        most = getattr(config, field, None)
+        if most and (limit is None or most < limit):
+            return (
+                f"its layers read only the {most} keys they rank first ({field}), and hidden ones take places among "
+                f"them; set max_position_embeddings to {most} if your texts are no longer than that"
+            )
     implementation = config._attn_implementation
     if implementation not in MASKED_ATTENTION:
         return (
@@ -134,6 +156,14 @@ def _rope_types(config: Any) -> Iterator[str]:
     for entry in (parameters, *parameters.values()):
         if isinstance(entry, dict) and "rope_type" in entry:
             yield entry["rope_type"]
+
+
+def _probed(model: PreTrainedModel) -> str | None:
+    setup = (model.dtype, model.device, model.config._attn_implementation)
+    known = _PROBED.get(model)
+    if known is None or known[0] != setup:
+        known = _PROBED[model] = (setup, _probe(model))
+    return known[1]
 
 
 @torch.no_grad()

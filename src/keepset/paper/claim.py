@@ -4,13 +4,14 @@ Each claim has a number, its interval and n, and one of three verdicts. A claim 
 95 % interval is on its side, fails when it is on the other, and cannot be told when the interval has both.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from keepset.paper.result import Metric
 from keepset.paper.statistics import bounds
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
+FEWEST = 20
+"""Independent units under which nothing is told, whatever the interval says."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,11 @@ def side_of_zero(gap: Metric, ahead: bool) -> str:
     return HOLDS if low > 0 or (low == 0 and not ahead) else FAILS if high < 0 else OPEN
 
 
+def told(verdict: str, units: int) -> str:
+    """The verdict, if enough independent units stand behind it."""
+    return verdict if units >= FEWEST else OPEN
+
+
 def above(share: Metric, bar: float) -> str:
     low, high = bounds(share)
     return HOLDS if low >= bar else FAILS if high < bar else OPEN
@@ -46,7 +52,3 @@ def interval(share: Metric) -> str:
 
 def signed_interval(gap: Metric) -> str:
     return f"{gap.value:+.3f} ({gap.low:+.3f} to {gap.high:+.3f})"
-
-
-def rows(claims: Sequence[Claim]) -> tuple[tuple[str, ...], ...]:
-    return tuple((claim.claim, claim.paper, claim.here, claim.n, claim.verdict) for claim in claims)

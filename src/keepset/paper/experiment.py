@@ -11,7 +11,7 @@
     )
 
 A file in ``keepset.paper`` with an ``EXPERIMENT`` is found by itself (``catalogue``): its jobs run with
-``keepset reproduce``, its tables, claims and differences come out of ``keepset report``, and the paper map has its rows.
+``keepset reproduce``, its tables, claims and differences come out of ``keepset report``, its rows into the paper map.
 """
 
 import time
@@ -27,7 +27,7 @@ from keepset.paper.table import Figure, Table
 from keepset.versions import package_versions
 
 Jobs = dict[str, Callable[[], RunResult]]
-"""Result file, without folder of the scale and ending -> the function that makes it. One arm, policy or teacher each."""
+"""Result file, without folder of the scale and ending -> what makes it. One arm, policy or teacher each."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Report:
     """A table or figure, or several of one kind."""
 
     label: str
-    """The paper's label ('tab:chain', several with commas), or what of the paper it is ('Section 3, stale attention')."""
+    """The paper's label ('tab:chain', several with commas), or what of it this is ('Section 3, stale attention')."""
     section: str
     """Subfolder of ``docs/results``: teachers, labels, routing, chains, eviction, cost."""
     make: Callable[[Results], Table | Figure | Sequence[Table | Figure]]

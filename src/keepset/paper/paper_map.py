@@ -1,4 +1,4 @@
-"""``docs/paper-map.md``: each table and figure of the paper, what makes it and where it is; and where the paper is silent."""
+"""``docs/paper-map.md``: each table and figure of the paper, what makes it, where it is; where the paper is silent."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -68,8 +68,9 @@ def paper_map(files: Mapping[str, Sequence[str]]) -> str:
     lines = [
         "# The paper, result by result",
         "",
-        "Each table and figure of *Learning What Matters: Supervising Global Context Pruning with Causal Evidence Sets*,",
-        "the command that makes its results and the pages that show it. Written by `keepset report`. Scale is `small`.",
+        "Each table and figure of *Learning What Matters: Supervising Global Context Pruning with Causal Evidence",
+        "Sets*, the command that makes its results and the pages that show it. Written by `keepset report`. Scale is",
+        "`small`.",
         "",
         "| paper | command | results | pages |",
         "|---|---|---|---|",

@@ -31,7 +31,7 @@ def made(report: Report, experiment: Experiment, results: Results) -> list[Table
         found = report.make(results.of(*needed))
     except KeyError as missing:
         raise ValueError(
-            f"{report.label}: {missing.args[0]}; a run was stopped halfway: '{experiment.command}' makes what is missing"
+            f"{report.label}: {missing.args[0]}; a run was stopped halfway: '{experiment.command}' makes the rest"
         ) from missing
     return [found] if isinstance(found, Table | Figure) else list(found)
 

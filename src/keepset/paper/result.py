@@ -2,7 +2,7 @@
 
     {"schema_version": 2, "experiment": "chain", "at": {"teacher": 0, "arm": "causal"}, ...
      "metrics": [
-      {"what": "routed", "at": {"condition": "multihop", "router_seed": 0}, "value": 0.99, "n": 300, "low": ..., "high": ...},
+      {"what": "routed", "at": {"condition": "multihop", "router_seed": 0}, "value": 0.99, "n": 300, "low": ...},
       ...
 
 A number has coordinates, never a name that somebody has to take apart: those of its run and its own.
@@ -40,7 +40,7 @@ class Metric(BaseModel):
     high: float | None = None
     """Upper end of the 95 % interval."""
     each: str | None = None
-    """Outcome of every unit, in the order of the run's units: 1 right, 0 wrong, . not counted. Lets two runs be paired."""
+    """Outcome of every unit, in the order of the run: 1 right, 0 wrong, . not counted. Lets two runs be paired."""
 
 
 class RunResult(BaseModel):

@@ -5,14 +5,15 @@
     H2O().score(Context(model, tokens, blocks))                       # (N,), pre_query
     SnapKV().score(Context(model, tokens, blocks, question))          # (N,), query_aware
 
-One file per policy, one ``score`` each; a new one needs a ``name``, its ``regimes`` and ``score``, and a line in
-``POLICIES``. Policies never see the answer: they import neither labels nor interventions. The oracle is handed labels
-by its caller.
+One file per policy, one ``score`` each; a new one needs a ``name``, a ``title`` for tables, its ``regimes`` and
+``score``, and a line in ``POLICIES``, the only list of them. Policies never see the answer: they import neither labels
+nor interventions. The oracle is handed labels by its caller.
 
 Reading order: ``policy`` (what a policy is given), then any of the others.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 from transformers import PreTrainedTokenizerBase
 
@@ -26,6 +27,7 @@ from keepset.policies.recency import Recency
 from keepset.policies.restkv import ReSTKV
 from keepset.policies.routed import Routed
 from keepset.policies.snapkv import SnapKV
+from keepset.routers.block import BlockRouter
 
 __all__ = [
     "BOTH",
@@ -45,6 +47,8 @@ __all__ = [
     "Routed",
     "SnapKV",
     "build_policy",
+    "check_name",
+    "find_policy",
     "score_checked",
 ]
 
@@ -60,8 +64,26 @@ POLICIES: dict[str, Callable[[PreTrainedTokenizerBase], Policy]] = {
 """The policies that need no labels and no training, by name."""
 
 
+def find_policy(policy: str | Path | BlockRouter | Policy | None, tokenizer: PreTrainedTokenizerBase) -> Policy:
+    """A policy by its name, a router, the folder of one, or a policy as it is."""
+    if policy is None:
+        raise ValueError(
+            f"policy: expected a router, the folder of one, a policy or its name ({', '.join(POLICIES)}), got none"
+        )
+    if isinstance(policy, BlockRouter):
+        return Routed(policy)
+    if isinstance(policy, Path) or (isinstance(policy, str) and policy not in POLICIES and Path(policy).is_dir()):
+        return Routed.from_pretrained(policy)
+    return build_policy(policy, tokenizer) if isinstance(policy, str) else policy
+
+
 def build_policy(name: str, tokenizer: PreTrainedTokenizerBase) -> Policy:
     """A policy with its default settings."""
+    return POLICIES[check_name(name)](tokenizer)
+
+
+def check_name(name: str) -> str:
+    """``name``, if a policy is called that."""
     if name not in POLICIES:
-        raise ValueError(f"policy: expected one of {', '.join(POLICIES)}, got {name!r}")
-    return POLICIES[name](tokenizer)
+        raise ValueError(f"policy: expected one of {', '.join(POLICIES)}, or the folder of a router, got {name!r}")
+    return name

@@ -14,6 +14,7 @@ class H2O:
     """
 
     name = "h2o"
+    title = "H2O"
     regimes = BOTH
 
     def score(self, context: Context) -> Tensor:

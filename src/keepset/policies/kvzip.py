@@ -9,7 +9,7 @@ from transformers import PreTrainedTokenizerBase
 from keepset.blocks import Span
 from keepset.policies.policy import PRE_QUERY, Context
 from keepset.readouts.layers import Layer, check_inputs, visit_layers
-from keepset.text.example import chat_prompt
+from keepset.text.prompt import SEPARATOR, chat_prompt
 
 CHUNK_TOKENS = 2_048
 """Context repeated at a time, as in KVzip: small models lose their place in longer ones."""
@@ -28,6 +28,7 @@ class KVzip:
     """
 
     name = "kvzip"
+    title = "KVzip"
     regimes = PRE_QUERY
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, chunk_tokens: int = CHUNK_TOKENS) -> None:
@@ -59,7 +60,8 @@ class KVzip:
             turn = prompt[start + len(FIRST) :]
         for start in range(0, len(repeated), self.chunk_tokens):
             hint = repeated[max(0, start - HINT_TOKENS) : start]
-            asked = [self._encode(FIRST if start == 0 else f"{LATER} "), hint, self._encode(turn or "\n\n")]
+            request = SEPARATOR + (FIRST if start == 0 else f"{LATER} ")
+            asked = [self._encode(request), hint, self._encode(turn or SEPARATOR)]
             yield torch.cat([*asked, repeated[start : start + self.chunk_tokens]])
 
     def _encode(self, text: str) -> Tensor:

@@ -19,6 +19,7 @@ class MomentKV:
     """
 
     name = "momentkv"
+    title = "MomentKV"
     regimes = BOTH
 
     def score(self, context: Context) -> Tensor:

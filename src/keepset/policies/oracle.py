@@ -15,6 +15,7 @@ class Oracle:
     """
 
     name = "oracle"
+    title = "evidence, known"
     regimes = BOTH
 
     def __init__(self, evidence: KeepSet) -> None:

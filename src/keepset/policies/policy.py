@@ -2,6 +2,7 @@
 
     class Longest:
         name = "longest"
+        title = "longest blocks"
         regimes = BOTH
 
         def score(self, context: Context) -> Tensor:
@@ -77,7 +78,14 @@ class Policy(Protocol):
     """Ranks the blocks of a document for keeping."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """One word, for commands and files."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """For tables."""
+        ...
 
     @property
     def regimes(self) -> frozenset[Regime]:

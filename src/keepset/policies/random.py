@@ -13,6 +13,7 @@ class Random:
     """A ranking drawn from ``seed`` and the document's tokens: the same document always gets the same one."""
 
     name = "random"
+    title = "random"
     regimes = BOTH
 
     def __init__(self, seed: int = 0) -> None:

@@ -10,6 +10,7 @@ class Recency:
     """Later is better."""
 
     name = "recency"
+    title = "recency"
     regimes = BOTH
 
     def score(self, context: Context) -> Tensor:

@@ -17,6 +17,7 @@ class ReSTKV:
     """
 
     name = "restkv"
+    title = "ReST-KV"
     regimes = BOTH
 
     def __init__(self, window: int = WINDOW) -> None:

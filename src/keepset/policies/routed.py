@@ -15,6 +15,7 @@ class Routed:
 
     def __init__(self, router: BlockRouter) -> None:
         self.router = router
+        self.title = f"{router.target} router"
         self.regimes: frozenset[Regime] = frozenset({router.regime})
 
     @classmethod

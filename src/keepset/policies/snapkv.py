@@ -14,6 +14,7 @@ class SnapKV:
     """
 
     name = "snapkv"
+    title = "SnapKV"
     regimes = BOTH
 
     def __init__(self, window: int = WINDOW) -> None:

@@ -9,7 +9,7 @@
     pruned.save("doc.pruned")
     PrunedContext.load("doc.pruned", model, tokenizer)
 
-Reading order: ``prompt`` (a document as tokens), ``budget`` (which blocks), ``cache`` (both modes, on tokens: what
+Reading order: ``text.prompt`` (a document as tokens), ``budget`` (which blocks), ``cache`` (both modes, on tokens: what
 evaluations call too), ``report`` (and the check that the rest is gone), ``saved``, ``context``, ``pruner``.
 """
 
@@ -17,16 +17,16 @@ from keepset.pruning.budget import Budget, select
 from keepset.pruning.cache import EvictionMode, KeptCache, generate, kept_positions, prefill_kept, read_after
 from keepset.pruning.context import PrunedContext
 from keepset.pruning.pruner import Pruner
-from keepset.pruning.report import PruneReport, Record
+from keepset.pruning.report import PruneRecord, PruneReport
 
 __all__ = [
     "Budget",
     "EvictionMode",
     "KeptCache",
+    "PruneRecord",
     "PruneReport",
     "PrunedContext",
     "Pruner",
-    "Record",
     "generate",
     "kept_positions",
     "prefill_kept",

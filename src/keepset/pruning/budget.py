@@ -9,14 +9,16 @@ from torch import Tensor
 
 from keepset.blocks import KeepSet
 
-ROUNDING = 1e-9
-"""0.29 * 100 is 28.999999999999996 in floating point, and is meant to be 29."""
+ROUNDING = 9
+"""Decimals: 0.07 * 100 is 7.000000000000001 in floating point, and is meant to be 7."""
 FORMS = "a share of the blocks (0.1), a number of blocks (12) or a share of the tokens (Budget.share_of_tokens(0.25))"
 
 
 class Budget(BaseModel):
     """A share of the blocks, a number of blocks, or a share of the blocks' tokens; at least one block.
 
+    A share of the blocks is rounded up, as the paper does: ceil(share × blocks). A share of the tokens is never
+    exceeded: whole blocks are kept while they fit.
     Protected blocks count against it, the chat prefix and text outside the blocks do not: a budget of 10 % keeps
     10 % of the blocks whatever is protected.
     """
@@ -74,8 +76,9 @@ class Budget(BaseModel):
                     "ask for less or cut smaller blocks"
                 )
             return int(self.amount)
-        whole = len(lengths) if self.unit == "share of blocks" else sum(lengths)
-        return max(1, math.floor(self.amount * whole + ROUNDING))
+        if self.unit == "share of blocks":
+            return math.ceil(round(self.amount * len(lengths), ROUNDING))
+        return max(1, math.floor(round(self.amount * sum(lengths), ROUNDING)))
 
     def costs(self, lengths: Sequence[int]) -> list[int]:
         """What each block takes of ``limit``."""

@@ -7,7 +7,7 @@ Both leave the same number of slots, and are different functions: in the second,
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -99,6 +99,13 @@ def narrowed(cache: KeptCache, positions: Tensor) -> KeptCache:
         [part.index_select(2, at) for part in cache.layers.values],
     )
     return KeptCache(layers, positions, cache.n_tokens)
+
+
+def shortened(cache: KeptCache, n_tokens: int) -> KeptCache:
+    """``cache`` without what stands at ``n_tokens`` and after: what follows starts there."""
+    if n_tokens == cache.n_tokens:
+        return cache
+    return replace(narrowed(cache, cache.positions[cache.positions < n_tokens]), n_tokens=n_tokens)
 
 
 def _causal_mask(model: PreTrainedModel, positions: Tensor) -> ModelMask | None:

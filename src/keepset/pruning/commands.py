@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import cast
 
 from keepset.models.loading import load_model
-from keepset.policies import build_policy
-from keepset.policies.routed import Routed
+from keepset.policies import Routed, check_name
 from keepset.pruning.budget import Budget
 from keepset.pruning.cache import EvictionMode
 from keepset.pruning.context import PrunedContext
 from keepset.pruning.pruner import Pruner
 from keepset.pruning.saved import check_target, read_saved
+from keepset.routers.trained_blocks import blocks_to_read
 
 
 def prune_text(
@@ -20,7 +20,7 @@ def prune_text(
     router: Path | None,
     budget: str,
     mode: str,
-    blocks: str,
+    blocks: str | None,
     question: str | None,
     out: Path,
 ) -> PrunedContext:
@@ -30,9 +30,13 @@ def prune_text(
         raise ValueError(f"policy: expected either --router or --policy, got {got}")
     check_target(out)  # everything that can be wrong, before the model works for minutes
     parsed = Budget.parse(budget)
-    routed = None if router is None else Routed.from_pretrained(router)
+    chosen: str | Routed
+    if router is None:
+        chosen = check_name(str(policy))
+    else:
+        chosen = Routed.from_pretrained(router)
+        blocks_to_read(chosen.router.blocks, blocks)
     loaded, tokenizer = load_model(model)
-    chosen = routed if routed is not None else build_policy(str(policy), tokenizer)
     pruned = Pruner(loaded, tokenizer, chosen, cast(EvictionMode, mode), blocks).prune(document, parsed, question)
     pruned.save(out, model)
     return pruned

@@ -1,15 +1,19 @@
 """A pruned document: a small cache that is asked many questions, on disk or in memory."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from keepset.pruning.cache import KeptCache, generate, read_after
-from keepset.pruning.prompt import question_tokens
-from keepset.pruning.report import PruneReport, Record, check_eviction
+from keepset.models.endings import spoken, turn_ends
+from keepset.pruning.cache import KeptCache, generate, read_after, shortened
+from keepset.pruning.report import PruneRecord, PruneReport, check_eviction
 from keepset.pruning.saved import load_pruned, save_pruned
+from keepset.text.example import answer_tokens
+from keepset.text.prompt import common_length, document_tokens, encode, prompt_text, prompt_tokens
 
 MAX_NEW_TOKENS = 64
 
@@ -20,31 +24,45 @@ class PrunedContext:
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
-    record: Record
+    record: PruneRecord
     cache: KeptCache
 
     def ask(self, question: str, max_new_tokens: int = MAX_NEW_TOKENS) -> str:
         """The model's greedy answer, up to the end of its turn (without a chat template: of its line).
 
-        The cache stays as it was, so questions do not see each other.
+        With nothing dropped it is the answer to the document, a blank line and the question as one message. The cache
+        stays as it was, so questions do not see each other.
         """
-        asked = question_tokens(self.tokenizer, question)
-        text = self.decode(generate(self.model, self.cache, asked, max_new_tokens, self.stop_tokens))
-        return text if self.tokenizer.chat_template else text.partition("\n")[0].strip()
+        cache, asked = self.before(question)
+        ends = turn_ends(self.model, self.tokenizer)
+        return spoken(self.tokenizer, generate(self.model, cache, asked, max_new_tokens, ends))
+
+    def gives(self, question: str, answer: str) -> bool:
+        """Whether the model would write ``answer``: each of its tokens is the most likely one, the labels' rule."""
+        cache, asked = self.before(question)
+        prompt, _ = prompt_text(self.tokenizer, self.record.document, question)
+        answered = answer_tokens(self.tokenizer, prompt, encode(self.tokenizer, prompt)[0], answer)
+        read = torch.cat([asked, torch.tensor(answered[:-1], dtype=torch.long)])
+        logits, _ = read_after(self.model, cache, read, rows=len(answered))
+        return logits.argmax(-1).tolist() == list(answered)
+
+    def before(self, question: str) -> tuple[KeptCache, Tensor]:
+        """What is left of the document before ``question``, and the (Q,) tokens that go on from there.
+
+        Should the question change how the last tokens of the document are written, those are let go and read again
+        as they are now: the prompt is always the whole one's, whatever was asked.
+        """
+        whole = prompt_tokens(self.tokenizer, self.record.document, question)
+        cut = min(common_length(whole, self._document_tokens), self.cache.n_tokens)
+        return shortened(self.cache, cut), torch.tensor(whole[cut:])
+
+    @cached_property
+    def _document_tokens(self) -> list[int]:
+        return document_tokens(self.tokenizer, self.record.document)
 
     def logits(self, tokens: Tensor) -> Tensor:
         """(R, V) next-token logits of every one of ``tokens`` (R,), which follow the document."""
         return read_after(self.model, self.cache, tokens, rows=len(tokens))[0]
-
-    def decode(self, tokens: tuple[int, ...]) -> str:
-        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True)).strip()
-
-    @property
-    def stop_tokens(self) -> frozenset[int]:
-        """What ends a turn."""
-        ends = getattr(self.model.generation_config, "eos_token_id", None)
-        ends = ends if isinstance(ends, list) else [ends]
-        return frozenset(token for token in (*ends, self.tokenizer.eos_token_id) if token is not None)
 
     @property
     def text(self) -> str:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import get_args
 
 from torch import Tensor
@@ -10,14 +11,17 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.blocks import KeepSet
 from keepset.interventions.executors.base import check_model
+from keepset.policies import find_policy
 from keepset.policies.policy import Context, Policy, score_checked
 from keepset.policies.routed import Routed
 from keepset.pruning.budget import Budget, protected_blocks, select
 from keepset.pruning.cache import MAX_TOKENS, EvictionMode, KeptCache, check_room, kept_positions, prefill_kept
 from keepset.pruning.context import PrunedContext
-from keepset.pruning.prompt import Prompt, lay_out, question_tokens
-from keepset.pruning.report import BlockRecord, Record
+from keepset.pruning.report import BlockRecord, PruneRecord
 from keepset.routers.block import BlockRouter
+from keepset.routers.trained_blocks import blocks_to_read
+from keepset.text.prompt import Prompt, lay_out
+from keepset.text.split import Blocks
 
 BLOCK_TOKENS = 128
 """The paper's block, and eight of vLLM's pages of 16 tokens."""
@@ -42,20 +46,21 @@ class _Chosen:
 
 
 class Pruner:
-    """Keeps of every document what ``policy`` (or a router) ranks first.
+    """Keeps of every document what ``policy`` ranks first: a name of ``POLICIES``, a router or its folder, or your own.
 
-    ``blocks`` is a number of tokens, 'paragraph', 'sentence', 'line' or (start, stop) character spans. Always kept:
-    the chat prefix and text outside the blocks, which cost no budget; the first block (``keep_first``, unless the
-    budget holds no other) and the last ``keep_recent`` blocks, which do.
+    ``blocks`` is a number of tokens, 'paragraph', 'sentence', 'line' or (start, stop) character spans; a router knows
+    its own and takes no others, without one it is 128 tokens. Always kept: the chat prefix and text outside the blocks,
+    which cost no budget; the first block (``keep_first``, unless the budget holds no other) and the last
+    ``keep_recent`` blocks, which do.
     """
 
     def __init__(
         self,
         model: PreTrainedModel,
         tokenizer: PreTrainedTokenizerBase,
-        policy: Policy | BlockRouter,
+        policy: str | Path | BlockRouter | Policy | None = None,
         mode: EvictionMode = "global",
-        blocks: str | int | Sequence[tuple[int, int]] = BLOCK_TOKENS,
+        blocks: Blocks | None = None,
         keep_first: bool = True,
         keep_recent: int = 0,
     ) -> None:
@@ -64,9 +69,9 @@ class Pruner:
         check_model(model)
         self.model = model
         self.tokenizer = tokenizer
-        self.policy = Routed(policy) if isinstance(policy, BlockRouter) else policy
+        self.policy = find_policy(policy, tokenizer)
         self.mode: EvictionMode = mode
-        self.blocks = blocks
+        self.blocks = _blocks(self.policy, blocks)
         self.keep_first = keep_first
         self.keep_recent = keep_recent
 
@@ -94,8 +99,8 @@ class Pruner:
         return [found[id(c)] for c in chosen]
 
     def _choose(self, document: str, question: str | None, budget: Budget) -> _Chosen:
-        prompt = lay_out(self.tokenizer, document, self.blocks)
-        asked = None if question is None else question_tokens(self.tokenizer, question)
+        prompt = lay_out(self.tokenizer, document, self.blocks, question)
+        asked = None if question is None else prompt.question
         check_room(self.model, len(prompt.tokens), 1 if asked is None else len(asked))
         lengths = [len(span) for span in prompt.blocks]
         protected = protected_blocks(lengths, budget, self.keep_first, self.keep_recent)  # fails before any work
@@ -134,7 +139,7 @@ class Pruner:
             )
             for i, (span, place, score) in enumerate(rows)
         )
-        record = Record(
+        record = PruneRecord(
             document=chosen.document,
             question=chosen.question,
             policy=self.policy.name,
@@ -149,3 +154,10 @@ class Pruner:
         pruned = PrunedContext(self.model, self.tokenizer, record, cache)
         pruned.report()  # a silent no-op is this field's classic bug
         return pruned
+
+
+def _blocks(policy: Policy, wanted: Blocks | None) -> Blocks:
+    """How documents are cut: for a router as its labels were."""
+    if isinstance(policy, Routed):
+        return blocks_to_read(policy.router.blocks, wanted)
+    return BLOCK_TOKENS if wanted is None else wanted

@@ -48,7 +48,7 @@ class BlockRecord(_Frozen):
         return self.end_token - self.first_token
 
 
-class Record(_Frozen):
+class PruneRecord(_Frozen):
     """Everything about a pruned document but its keys and values."""
 
     document: str
@@ -88,7 +88,7 @@ class Record(_Frozen):
 class PruneReport(_Frozen):
     """What ``PrunedContext.report`` found."""
 
-    record: Record
+    record: PruneRecord
     tokens_after: int
     bytes_before: int
     """Keys and values of the whole document."""
@@ -143,7 +143,7 @@ class PruneReport(_Frozen):
         return lines
 
 
-def check_eviction(record: Record, cache: KeptCache) -> PruneReport:
+def check_eviction(record: PruneRecord, cache: KeptCache) -> PruneReport:
     """Raises ValueError unless every layer holds the kept tokens, and memory holds nothing else."""
     expected = record.positions
     lengths = sorted({part.shape[2] for part in cache.tensors})

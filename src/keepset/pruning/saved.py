@@ -14,7 +14,7 @@ from keepset.files import replacing_folder, sha256, write_json
 from keepset.models.cache import KeysValues
 from keepset.models.fingerprint import fingerprint
 from keepset.pruning.cache import KeptCache
-from keepset.pruning.report import Record
+from keepset.pruning.report import PruneRecord
 
 RECORD = "pruned.json"
 CACHE = "cache.safetensors"
@@ -31,7 +31,7 @@ class SavedPruned(BaseModel):
     fingerprint: str
     """Of the model and its tokenizer: another model cannot read these keys and values."""
     cache_sha256: str
-    record: Record
+    record: PruneRecord
 
 
 def check_target(folder: Path) -> None:
@@ -48,7 +48,7 @@ def check_target(folder: Path) -> None:
 
 def save_pruned(
     folder: Path,
-    record: Record,
+    record: PruneRecord,
     cache: KeptCache,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -67,7 +67,9 @@ def save_pruned(
         write_json(temporary / RECORD, saved.model_dump(mode="json"))
 
 
-def load_pruned(folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[Record, KeysValues]:
+def load_pruned(
+    folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> tuple[PruneRecord, KeysValues]:
     """The record, and keys and values where the model is. Refuses what is damaged or belongs to another model."""
     saved = read_saved(folder)
     if fingerprint(model, tokenizer) != saved.fingerprint:

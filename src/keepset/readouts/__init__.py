@@ -19,6 +19,10 @@ Reading order: ``layers`` (one clean forward, seen layer by layer), ``attention`
 ``rollout``, ``trace``, ``saliency``, ``reconstruction``.
 """
 
+from collections.abc import Callable
+
+from torch import Tensor
+
 from keepset.readouts.adaptive import adaptive_set
 from keepset.readouts.attention import (
     accumulated_attention,
@@ -27,13 +31,27 @@ from keepset.readouts.attention import (
     pool_attention,
     window_attention,
 )
-from keepset.readouts.layers import shared_layers
+from keepset.readouts.layers import SharedLayers, shared_layers
 from keepset.readouts.reconstruction import output_reconstruction
 from keepset.readouts.rollout import attention_rollout
 from keepset.readouts.saliency import input_saliency
 from keepset.readouts.trace import backward_trace
 
+READOUTS: dict[str, Callable[..., Tensor]] = {
+    "answer": answer_attention,
+    "accumulated": accumulated_attention,
+    "all_position": all_position_attention,
+    "window": window_attention,
+    "rollout": attention_rollout,
+    "trace": backward_trace,
+    "saliency": input_saliency,
+    "reconstruction": output_reconstruction,
+}
+"""Every readout. ``window`` and ``reconstruction`` also take ``rows``, ``saliency`` the ``answers``."""
+
 __all__ = [
+    "READOUTS",
+    "SharedLayers",
     "accumulated_attention",
     "adaptive_set",
     "all_position_attention",

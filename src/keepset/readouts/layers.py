@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from keepset.blocks import Span, check_spans
 from keepset.models.attention import Attention, wrapped_attention
 from keepset.models.cache import KeysValues, lend
-from keepset.models.capabilities import MASKED_ATTENTION, position_limit, sliding_windows
+from keepset.models.capabilities import MASKED_ATTENTION, caches_latents, position_limit, sliding_windows
 from keepset.models.masks import ModelMask, additive, expand, model_mask
 
 CHUNK = 2**24
@@ -85,7 +85,7 @@ class _Seen:
 
 
 @dataclass
-class _Shared:
+class SharedLayers:
     """The last context, and the last text that went on after it."""
 
     model: PreTrainedModel | None = None
@@ -100,8 +100,9 @@ class _Shared:
             return self.context.layers
         if self.longer is None or not torch.equal(self.longer.tokens, tokens):
             self.longer = None
-            masked = clean_mask(model, 1, 1) is not None  # one of (T, T), which belongs to all rows
-            self.longer = _Seen(tokens, _listed_layers(model, tokens, () if masked else self.context.layers))
+            # A mask of (T, T) belongs to all rows, and a cache of latents cannot be filled with keys: read anew.
+            anew = clean_mask(model, 1, 1) is not None or caches_latents(model)
+            self.longer = _Seen(tokens, _listed_layers(model, tokens, () if anew else self.context.layers))
         return self.longer.layers
 
 
@@ -111,19 +112,20 @@ def _listed_layers(model: PreTrainedModel, tokens: Tensor, context: Sequence[Lay
     return layers
 
 
-_SHARED: ContextVar[_Shared | None] = ContextVar("shared_layers", default=None)
+_SHARED: ContextVar[SharedLayers | None] = ContextVar("shared_layers", default=None)
 
 
 @contextmanager
-def shared_layers() -> Iterator[None]:
+def shared_layers(held: SharedLayers | None = None) -> Iterator[SharedLayers]:
     """Inside, readouts of the same tokens cost one forward, and those of a continuation only what it adds.
 
     Queries, keys and values of all layers are held for that, of the context and of one continuation: 235 MB for
-    1,024 tokens of a 1.5B model.
+    1,024 tokens of a 1.5B model. What it gives can be handed in later, as ``held``, to go on with the same forward.
     """
-    token = _SHARED.set(_Shared())
+    shared = SharedLayers() if held is None else held
+    token = _SHARED.set(shared)
     try:
-        yield
+        yield shared
     finally:
         _SHARED.reset(token)
 

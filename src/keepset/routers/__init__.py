@@ -5,12 +5,14 @@
     router = load_block_router(Path("router/"))
     score_document(router, model, tokens, blocks)          # (N,), higher is kept first
 
-Reading order: ``features`` (what a router reads of a model), ``layer``, ``network`` (how it is saved), ``block``,
-``targets`` (labels as targets), ``losses``, ``streams``, ``training``, ``block_training``.
+Reading order: ``features`` (what a router reads of a model), ``layer``, ``network`` (how it is saved),
+``trained_blocks``, ``block``, ``targets`` (labels as targets), ``examples`` (documents as features and targets),
+``losses``, ``streams``, ``training``, ``block_training``.
 """
 
 from keepset.routers.block import BlockRouter, ReadModel, load_block_router, score_document
 from keepset.routers.block_training import train_block_routers
+from keepset.routers.examples import RouterExample, read_examples
 from keepset.routers.losses import KL, Coverage, Loss, SparseKL
 from keepset.routers.streams import Stream, table_stream
 from keepset.routers.training import train_routers
@@ -21,9 +23,11 @@ __all__ = [
     "Coverage",
     "Loss",
     "ReadModel",
+    "RouterExample",
     "SparseKL",
     "Stream",
     "load_block_router",
+    "read_examples",
     "score_document",
     "table_stream",
     "train_block_routers",

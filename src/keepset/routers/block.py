@@ -6,7 +6,7 @@ scores = score_document(router, model, tokens, blocks)                # (N,), hi
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import torch
 from pydantic import BaseModel, ConfigDict
@@ -16,9 +16,9 @@ from transformers import PreTrainedModel
 from keepset.blocks import Span
 from keepset.models.fingerprint import weights_fingerprint
 from keepset.routers.features import block_features
-from keepset.routers.layer import LAYERS, Layer
-from keepset.routers.layer import WIDTH
+from keepset.routers.layer import LAYERS, WIDTH, RouterLayer
 from keepset.routers.network import SavedNetwork, check_weights, load_network, read_config
+from keepset.routers.trained_blocks import TrainedBlocks, find_blocks
 
 Regime = Literal["pre_query", "query_aware"]
 Target = Literal["causal", "imitation"]
@@ -93,6 +93,8 @@ class SavedBlockRouter(BaseModel):
     """How many layers of the model it reads."""
     target: Target
     """What it was trained on."""
+    blocks: TrainedBlocks
+    """How the documents it was trained on were cut, and those it scores are."""
     weights_sha256: str
     """Hash of ``model.safetensors``."""
 
@@ -109,19 +111,20 @@ class BlockRouter(
     center: Tensor
     scale: Tensor
 
-    def __init__(self, reads: ReadModel, regime: Regime, layers: int, target: Target) -> None:
+    def __init__(self, reads: ReadModel, regime: Regime, layers: int, target: Target, blocks: str | int) -> None:
         super().__init__()
         self.reads = reads
         self.regime = find_regime(regime)
         self.layers = layers
         self.target = find_target(target)
+        self.blocks = find_blocks(blocks)
         features = 2 * reads.hidden_size
         self.register_buffer("center", torch.zeros(features))
         self.register_buffer("scale", torch.ones(features))
         self.summary = nn.Linear(features, WIDTH)
         self.position = nn.Parameter(torch.randn(WIDTH))
         self.is_question = nn.Parameter(torch.randn(WIDTH))
-        self.encoder = nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.encoder = nn.ModuleList(RouterLayer() for _ in range(LAYERS))
         self.norm = nn.LayerNorm(WIDTH)
         self.hidden = nn.Linear(WIDTH, WIDTH)
         self.score = nn.Linear(WIDTH, 1)
@@ -150,6 +153,12 @@ class BlockRouter(
         scores: Tensor = self.score(torch.relu(self.hidden(self.norm(x[:, self.asks :])))).squeeze(-1)
         return scores.masked_fill(~blocks, NOWHERE)
 
+    @classmethod
+    def _from_pretrained(cls, *, model_id: str, **kwargs: Any) -> "BlockRouter":
+        if Path(model_id).is_dir():
+            read_config(Path(model_id), SavedBlockRouter)  # says what is wrong, where a missing argument would not
+        return cast(BlockRouter, super()._from_pretrained(model_id=model_id, **kwargs))
+
     def config(self, weights_sha256: str) -> SavedBlockRouter:
         return SavedBlockRouter(
             router="block",
@@ -157,6 +166,7 @@ class BlockRouter(
             regime=self.regime,
             layers=self.layers,
             target=self.target,
+            blocks=self.blocks,
             weights_sha256=weights_sha256,
         )
 

@@ -22,6 +22,7 @@ def train_block_routers(
     reads: ReadModel,
     regime: Regime,
     layers: int,
+    blocks: str | int,
     features: Sequence[Tensor],
     targets: Mapping[Target, Sequence[Tensor]],
     seeds: Sequence[int] = (0,),
@@ -30,6 +31,7 @@ def train_block_routers(
 ) -> dict[Target, list[BlockRouter]]:
     """Target -> one trained router per seed; all see the same documents in the same order and start alike.
 
+    ``blocks`` is how the documents were cut: sentence, paragraph, line, own or a number of tokens.
     ``features`` holds one tensor per document, (N, 2D) or with the question (1 + N, 2D), as ``block_features`` makes
     them. A causal target is (S, N) acceptable sets of a document, an imitation target its (N,) distribution.
     """
@@ -38,7 +40,7 @@ def train_block_routers(
     def build(seed: int) -> BlockRouter:
         with torch.random.fork_rng():
             torch.manual_seed(seed_ranges.ROUTER_INIT.seed(seed))
-            router = BlockRouter(reads, regime, layers, next(iter(targets)))
+            router = BlockRouter(reads, regime, layers, next(iter(targets)), blocks)
         router.standardise(features)
         return router
 

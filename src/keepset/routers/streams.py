@@ -5,21 +5,17 @@ Every step has its own seed or its own rows, so two arms (and two runs) of one s
 
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
 
 from keepset import seeds
-from keepset.blocks import ExampleBatch
-from keepset.paper.testbed.tasks.mixture import DRAWS_PER_STEP, sample_mixture
-from keepset.paper.testbed.tasks.vocabulary import MAX_COUNT, SPECIALS, Vocabulary
 
 BATCH = 64
 """The paper's (appendix C)."""
 
 Stream = Callable[[int], tuple[Tensor, dict[str, Tensor]]]
-"""Step -> (B, T) tokens as cut by ``router_input``, and arm -> target, (B, N) or (B, S, N)."""
+"""Step -> what routers read, (B, ...), and arm -> target, (B, N) or (B, S, N)."""
 
 
 def table_stream(tokens: Tensor, targets: dict[str, Tensor], run: int, batch: int = BATCH) -> Stream:

@@ -7,7 +7,8 @@ block 1    magic numbers for spicy-otter is: 4417302. The grass is green. ...   
 query      What is the special magic number for spicy-otter ...? <|im_end|> ... The special magic number ... is
 answer     4417302                                                                   family {{0, 1}}
 
-The document is tokenised on its own, as it is when no question exists yet; a question's tokens follow.
+The blocks end where no question can change how they are written; what little of the haystack stands between them and
+that place, and the line break, goes with the question. Both together are the tokens of the whole prompt.
 """
 
 from collections.abc import Callable
@@ -20,7 +21,8 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from keepset.blocks import KeepSet, Span
-from keepset.text.example import TextExample, chat_prompt, check_tokenizer, encode
+from keepset.text.example import TextExample
+from keepset.text.prompt import chat_prompt, check_tokenizer, common_length, continuation, encode, unchanging_tokens
 
 BLOCK_TOKENS = 32
 """Width of a block: 1K tokens are 32 blocks."""
@@ -107,24 +109,27 @@ def write_document(
     draft: Draft, tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, length: int, block_tokens: int
 ) -> Document:
     """Exactly ``length`` tokens of blocks: the needles at random places of the haystack, whose last line is cut off."""
-    prefix, query_texts = _frame(draft, tokenizer)
-    context, facts = _haystack(draft, tokenizer, rng, length)
-    ids, offsets = encode(tokenizer, prefix + context)
-    stops = [stop - len(prefix) for _, stop in offsets]  # in the context
+    check_tokenizer(tokenizer)
+    haystack, facts = _haystack(draft, tokenizer, rng, length)
+    whole, start = _write(draft, tokenizer, haystack, draft.questions[draft.asked])
+    ids, offsets = encode(tokenizer, whole)
+    stops = [stop - start for _, stop in offsets]  # in the haystack
     first = next(i for i, stop in enumerate(stops) if stop > 0)
     end = first + length
     if end > len(ids) or stops[end - 1] < facts[-1][1]:
         raise ValueError(
             f"length: expected room for {len(draft.needles)} needles, got {length} tokens; use a longer document"
         )
-    tokens = torch.tensor(ids[:end])
+    context = _shortest(draft, tokenizer, haystack, ids, stops, end)
     edges = [0, *(stops[first + i - 1] for i in range(block_tokens, length + 1, block_tokens))]
     blocks = tuple(Span(first + i, first + i + block_tokens) for i in range(0, length, block_tokens))
-    block_texts = tuple(context[begin:stop] for begin, stop in pairwise(edges))
-    text = context[: edges[-1]]
+    block_texts = tuple(haystack[begin:stop] for begin, stop in pairwise(edges))
     questions = []
-    for asked, query_text in zip(draft.questions, query_texts, strict=True):
-        query = _ids(tokenizer, query_text)
+    for asked in draft.questions:
+        text, _ = _write(draft, tokenizer, context, asked)
+        tokens, _ = encode(tokenizer, text)
+        if tokens[:end] != ids[:end]:
+            raise ValueError(f"tokenizer: expected the document to stay as it is before {asked.question!r}")
         needed = [facts[i] for i in asked.needles]
         evidence = {
             i
@@ -133,31 +138,40 @@ def write_document(
         }
         questions.append(
             Question(
-                tokens=torch.cat([tokens, torch.tensor(query)]),
+                tokens=torch.tensor(tokens),
                 blocks=blocks,
-                query=Span(end, end + len(query)),
-                answer=tuple(_ids(tokenizer, f"{query_text} {' '.join(asked.answers)}")[len(query) :]),
+                query=Span(end, len(tokens)),
+                answer=continuation(tokenizer, text, tokens, f" {' '.join(asked.answers)}"),
                 family=frozenset({frozenset(evidence)}),
-                text=prefix + text + query_text,
+                text=text,
                 block_texts=block_texts,
                 question=asked.question,
                 answers=asked.answers,
             )
         )
-    return Document(tokens, blocks, text, tuple(questions), draft.asked)
+    return Document(torch.tensor(ids[:end]), blocks, haystack[: edges[-1]], tuple(questions), draft.asked)
 
 
-def _frame(draft: Draft, tokenizer: PreTrainedTokenizerBase) -> tuple[str, list[str]]:
-    """What stands before the document, and after it for each question: in the chat template when there is one."""
-    check_tokenizer(tokenizer)
-    if not tokenizer.chat_template:
-        return draft.instruction, [f"\n{asked.question}{asked.opening}" for asked in draft.questions]
-    queries = []
-    for asked in draft.questions:
-        content = f"{draft.instruction}{draft.filler}\n{asked.question}"
-        chat, place = chat_prompt(tokenizer, content)
-        queries.append(f"\n{asked.question}{chat[place + len(content) :]}{asked.opening}")
-    return chat[:place] + draft.instruction, queries
+def _write(draft: Draft, tokenizer: PreTrainedTokenizerBase, context: str, asked: Asked) -> tuple[str, int]:
+    """The prompt up to the answer, in the chat template when there is one, and where the context starts."""
+    content = f"{draft.instruction}{context}\n{asked.question}"
+    text, start = chat_prompt(tokenizer, content) if tokenizer.chat_template else (content, 0)
+    return text + asked.opening, start + len(draft.instruction)
+
+
+def _shortest(
+    draft: Draft, tokenizer: PreTrainedTokenizerBase, haystack: str, ids: list[int], stops: list[int], end: int
+) -> str:
+    """The shortest beginning of the haystack that starts with the first ``end`` of its tokens, whatever is asked."""
+    for stop in stops[end - 1 :]:
+        context = haystack[:stop]
+
+        def write(question: str, context: str = context) -> str:
+            return _write(draft, tokenizer, context, Asked(question, "", (), ()))[0]
+
+        if common_length(unchanging_tokens(tokenizer, write), ids) >= end:
+            return context
+    raise ValueError(f"tokenizer: expected some beginning of the document to be tokens of its own, got none of {end}")
 
 
 def _haystack(

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from transformers import PreTrainedTokenizerBase
 
-from keepset.text.example import TextExample, split_blocks, text_example
+from keepset.text.example import TextExample, text_example
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SEPARATOR = "\n"
@@ -98,15 +98,10 @@ def parse_json(line: Line) -> Any:
     return data
 
 
-def row_example(
-    row: Row, tokenizer: PreTrainedTokenizerBase, blocks: str | int
-) -> tuple[TextExample, list[tuple[int, int]]]:
-    """The example of a row, and the characters of the context each block stands for."""
-    spans = split_blocks(row.context, row.own_blocks or blocks, tokenizer)
-    example = text_example(
-        tokenizer, row.context, row.question, row.answer, blocks=spans, candidates=row.candidates or None
-    )
-    return example, spans
+def row_example(row: Row, tokenizer: PreTrainedTokenizerBase, blocks: str | int) -> TextExample:
+    """The example of a row, with the row's own blocks when it has some."""
+    cut = row.own_blocks or blocks
+    return text_example(tokenizer, row.context, row.question, row.answer, cut, row.candidates or None)
 
 
 def _context(data: dict[str, Any]) -> tuple[str, tuple[tuple[int, int], ...] | None]:

@@ -5,6 +5,4 @@ from keepset.interventions.executors.fast import Fast
 from keepset.interventions.executors.layout import Reading
 from keepset.interventions.executors.reference import Reference
 
-EXECUTORS: dict[str, type[Executor]] = {"reference": Reference, "fast": Fast}
-
-__all__ = ["EXECUTORS", "Ask", "Cost", "Executor", "Fast", "Reading", "Reference"]
+__all__ = ["Ask", "Cost", "Executor", "Fast", "Reading", "Reference"]

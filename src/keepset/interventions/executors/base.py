@@ -142,16 +142,20 @@ def check_model(model: PreTrainedModel) -> None:
 
 def check_tokens(model: PreTrainedModel, example: Example) -> None:
     """Token ids the model has, and positions it can number."""
+    _check_ids(model, "tokens", int(example.tokens.min()), int(example.tokens.max()))
+
+
+def _check_ids(model: PreTrainedModel, name: str, low: int, high: int) -> None:
     size = int(model.config.get_text_config().vocab_size)
-    low, high = int(example.tokens.min()), int(example.tokens.max())
     if low < 0 or high >= size:
-        raise ValueError(f"tokens: expected ids in [0, {size}), got {low} to {high}; use the model's own tokenizer")
+        raise ValueError(f"{name}: expected ids in [0, {size}), got {low} to {high}; use the model's own tokenizer")
 
 
 def check_continuations(model: PreTrainedModel, ask: Ask, reserve: int) -> None:
-    """Something to read, inside the model's positions."""
+    """Something to read, in tokens the model has and inside its positions."""
     if not ask.continuations or not all(ask.continuations):
         raise ValueError("continuations: expected at least one, each of at least one token, got an empty one")
+    _check_ids(model, "answer", min(map(min, ask.continuations)), max(map(max, ask.continuations)))
     needed = len(ask.example.tokens) + max(reserve, *(len(tokens) for tokens in ask.continuations)) - 1
     limit = position_limit(model)
     if limit is not None and needed > limit:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from keepset.paper.claim import FAILS, HOLDS, OPEN, Claim, signed_interval
+from keepset.paper.claim import FAILS, HOLDS, OPEN, Claim, signed_interval, told
 from keepset.paper.eviction.columns import (
     ALL_CONDITIONS,
     CAUSAL,
@@ -140,7 +140,7 @@ def eviction_claims(results: Results) -> list[Claim]:
                             papers_range(rival),
                             signed_interval(found.gap),
                             f"{found.gap.n} questions",
-                            found.verdict,
+                            told(found.verdict, found.gap.n),
                         )
                     )
     return claims

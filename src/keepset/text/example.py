@@ -1,0 +1,72 @@
+"""Anybody's text as an example: a context cut into blocks, then a question.
+
+prefix     <|im_start|>user                            (a chat template's beginning, when there is one)
+block 0    The pier was rebuilt in 1931.
+block 1    Dr. Vane ran it until the war.
+query      Who ran the pier? <|im_end|> <|im_start|>assistant
+answer     Dr. Vane
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedTokenizerBase
+
+from keepset.blocks import Example, Span
+from keepset.text.prompt import Characters, continuation, lay_out
+from keepset.text.split import Blocks
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextExample(Example):
+    """An example with its text. Its query starts where a document without a question ends: see ``text.prompt``."""
+
+    text: str
+    """The whole prompt: what ``tokens`` says, without a leading token the tokenizer adds by itself."""
+    block_texts: tuple[str, ...]
+    """What each block says, with the white space after it."""
+    places: tuple[Characters, ...] = ()
+    """The blocks in the characters of the context."""
+    candidates: tuple[tuple[int, ...], ...] = ()
+    """Token ids of the answers to choose from, the gold one among them; empty when none were given."""
+
+
+def text_example(
+    tokenizer: PreTrainedTokenizerBase,
+    context: str,
+    question: str,
+    answer: str | Sequence[int],
+    blocks: Blocks = "sentence",
+    candidates: Sequence[str] | None = None,
+) -> TextExample:
+    """The context, then the question, as one prompt: in the tokenizer's chat template when it has one.
+
+    ``answer`` is a text, or the token ids a model wrote. Text outside the caller's own spans is always visible.
+    """
+    if not context.strip():
+        raise ValueError(f"context: expected some text to hide, got {context!r}")
+    prompt = lay_out(tokenizer, context, blocks, question)
+    tokens = [*prompt.tokens.tolist(), *prompt.question.tolist()]
+    written = [answer_tokens(tokenizer, prompt.text, tokens, candidate) for candidate in candidates or ()]
+    gold = answer_tokens(tokenizer, prompt.text, tokens, answer) if isinstance(answer, str) else tuple(answer)
+    if candidates is not None and gold not in written:
+        raise ValueError(f"candidates: expected the answer {answer!r} among them, got {list(candidates)}")
+    return TextExample(
+        tokens=torch.tensor(tokens),
+        blocks=prompt.blocks,
+        query=Span(len(prompt.tokens), len(tokens)),
+        answer=gold,
+        text=prompt.text,
+        block_texts=tuple(context[begin:stop] for begin, stop in prompt.places),
+        places=prompt.places,
+        candidates=tuple(written),
+    )
+
+
+def answer_tokens(tokenizer: PreTrainedTokenizerBase, text: str, tokens: list[int], answer: str) -> tuple[int, ...]:
+    """The answer starts where the model would start it: after a space, unless the prompt has just begun something."""
+    if not answer.strip():
+        raise ValueError(f"answer: expected some text, got {answer!r}")
+    begun = text[-1].isspace() or tokens[-1] in tokenizer.all_special_ids
+    return continuation(tokenizer, text, tokens, answer.strip() if begun else f" {answer.strip()}")

@@ -1,0 +1,15 @@
+"""A text that somebody hands to a command: a file, or standard input."""
+
+import sys
+from pathlib import Path
+
+
+def read_context(path: Path) -> str:
+    """Everything in a text file, or on standard input for ``-``."""
+    try:
+        written = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        return written.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: expected a text file in UTF-8, got something else: {error}") from error
+    except OSError as error:
+        raise ValueError(f"{path}: expected a text file, or - for standard input, got: {error.strerror}") from error

@@ -1,0 +1,103 @@
+"""SQuAD v1.1 as questions with a gold sentence (CC BY-SA 4.0, Rajpurkar et al. 2016; read from a file the user names).
+
+context    The pier was rebuilt in 1931. Dr. Vane ran it until the war. It burned down in 1944.
+question   Who ran the pier?
+answer     Dr. Vane            gold sentence 1: the one the annotators' answers start in
+"""
+
+import gzip
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keepset.text.split import split_blocks
+
+
+@dataclass(frozen=True)
+class SquadQuestion:
+    """A question whose answer stands in exactly one sentence of its paragraph."""
+
+    id: str
+    article: str
+    paragraph: int
+    """Number of the paragraph in its article."""
+    context: str
+    question: str
+    answers: tuple[str, ...]
+    """What annotators marked, the first one first; equal ones once."""
+    sentences: tuple[tuple[int, int], ...]
+    """Character spans of the sentences of ``context``."""
+    gold: int
+    """The sentence that holds the answer."""
+
+
+def read_squad(path: Path) -> list[SquadQuestion]:
+    """Every question whose answer text stands in one sentence only, and all of whose annotators mark that sentence."""
+    found = []
+    for article in _articles(path):
+        for number, paragraph in enumerate(article["paragraphs"]):
+            context = paragraph["context"]
+            sentences = tuple(split_blocks(context, "sentence"))
+            for asked in paragraph["qas"]:
+                gold = _gold_sentence(context, sentences, asked["answers"])
+                if gold is not None:
+                    found.append(
+                        SquadQuestion(
+                            id=asked["id"],
+                            article=article["title"],
+                            paragraph=number,
+                            context=context,
+                            question=asked["question"].strip(),
+                            answers=tuple(dict.fromkeys(answer["text"] for answer in asked["answers"])),
+                            sentences=sentences,
+                            gold=gold,
+                        )
+                    )
+    return found
+
+
+def sample_squad(
+    questions: Sequence[SquadQuestion], n: int, seed: int, fewest: int = 5, most: int = 14
+) -> list[SquadQuestion]:
+    """``n`` questions of different paragraphs, taken from all articles in turn; paragraphs of so many sentences.
+
+    One question a paragraph: two of one paragraph are not independent.
+    """
+    rng = random.Random(seed)
+    by_paragraph: dict[tuple[str, int], list[SquadQuestion]] = {}
+    for question in questions:
+        if fewest <= len(question.sentences) <= most:
+            by_paragraph.setdefault((question.article, question.paragraph), []).append(question)
+    by_article: dict[str, list[SquadQuestion]] = {}
+    for (article, _), asked in by_paragraph.items():
+        by_article.setdefault(article, []).append(rng.choice(asked))
+    for asked in by_article.values():
+        rng.shuffle(asked)
+    turns = max(map(len, by_article.values()), default=0)
+    order = [asked[turn] for turn in range(turns) for asked in by_article.values() if turn < len(asked)]
+    if len(order) < n:
+        raise ValueError(f"SQuAD: expected {n} paragraphs of {fewest} to {most} sentences, got {len(order)}")
+    return order[:n]
+
+
+def _gold_sentence(context: str, sentences: Sequence[tuple[int, int]], answers: Sequence[dict[str, Any]]) -> int | None:
+    marked = {
+        i for answer in answers for i, (start, stop) in enumerate(sentences) if start <= answer["answer_start"] < stop
+    }
+    holding = [i for i, (start, stop) in enumerate(sentences) if answers[0]["text"] in context[start:stop]]
+    return holding[0] if len(marked) == 1 and holding == [*marked] else None
+
+
+def _articles(path: Path) -> list[dict[str, Any]]:
+    try:
+        opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
+        with opened as file:
+            articles: list[dict[str, Any]] = json.load(file)["data"]
+    except OSError as error:
+        raise ValueError(f"{path}: expected a SQuAD v1.1 file (JSON, or gzip of it), got: {error}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: expected SQuAD v1.1 JSON with 'data', got something else: {error}") from error
+    return articles

@@ -1,0 +1,96 @@
+"""docs/contributing.md, followed to the letter in a copy of the package."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
+NEW_FILES = re.findall(r"^`(src/[\w/]+\.py)`\n```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+LINES = re.findall(r"^`(src/[\w/]+\.py)`, in `(\w+)`[^\n]*\n```\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package with the page's files and lines in it, in a folder of its own."""
+    copy = tmp_path_factory.mktemp("copy")
+    shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in NEW_FILES:
+        assert not (copy / name).exists()
+        (copy / name).write_text(text, encoding="utf-8")
+    for name, inside, line in LINES:
+        path = copy / name
+        (home, used) = next(
+            (new, re.findall(r"^(?:class|def) (\w+)", text, re.MULTILINE)[0])
+            for new, text in NEW_FILES
+            if Path(new).parent == path.parent.relative_to(copy)
+        )
+        text = path.read_text(encoding="utf-8")
+        opening = re.search(rf"^{inside}\b.*= \{{\n", text, re.MULTILINE)
+        assert opening
+        module = home.removeprefix("src/").removesuffix(".py").replace("/", ".")
+        first = text.index("\nfrom ")
+        text = text[: opening.end()] + line + text[opening.end() :]
+        path.write_text(f"{text[:first]}\nfrom {module} import {used}{text[first:]}", encoding="utf-8")
+    return copy
+
+
+def run(copied: Path, code: str, cwd: Path | None = None) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=cwd or copied,
+        env={"PYTHONPATH": str(copied / "src"), "PATH": "/usr/bin:/bin", "HOME": str(copied), "HF_HUB_OFFLINE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_page_has_a_policy_a_readout_and_a_table() -> None:
+    assert [Path(name).parent.name for name, _ in NEW_FILES] == ["policies", "readouts", "paper"]
+    assert [inside for _, inside, _ in LINES] == ["POLICIES", "READOUTS"]
+
+
+def test_the_policy_is_in_every_comparison(copied: Path) -> None:
+    code = """
+from keepset.policies import POLICIES
+from keepset.paper.catalogue import experiments
+assert "longest" in POLICIES
+for name in ("eviction", "memory"):
+    new = [job for job in experiments()[name].jobs("small") if "longest" in job]
+    assert new, name
+print("ok")
+"""
+    assert run(copied, code).strip() == "ok"
+
+
+def test_the_readout_is_there(copied: Path) -> None:
+    assert (
+        run(copied, "import keepset; print(keepset.READOUTS['last_layer'].__name__)").strip() == "last_layer_attention"
+    )
+
+
+def test_the_table_runs_and_renders(copied: Path, untrained: Path) -> None:
+    code = """
+import sys
+from keepset.cli import app
+for words in (["reproduce", "first_block", "--scale", "smoke"], ["report", "first-block", "--scale", "smoke"]):
+    app(words, standalone_mode=False)
+"""
+    written = run(copied, code, cwd=untrained)
+    assert "| Teacher | Share |" in written
+    assert (untrained / "results" / "smoke" / "first_block" / "five-task-0.json").exists()
+
+
+def test_three_lines_make_a_table_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    block = re.findall(r"## Your own table.*?```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[0]
+    names: dict[str, object] = {}
+    exec(block, names)
+    assert {"causal", "attention", "trace"} <= set(names["routed"].arm)  # type: ignore[attr-defined]
