@@ -61,8 +61,8 @@ def test_everything_that_is_promised_is_there(loaded: Loaded, tmp_path: Path) ->
     assert list(outcome.rows()) == ["causal router", "imitation router", *titles, "evidence, known"]
     assert all(len(counts) == 2 for counts in outcome.rows().values())
     assert all(0 <= count.preserved <= outcome.answers for count in outcome.counts)
-    (ceiling,) = (counts for title, counts in outcome.rows().items() if title == "evidence, known")
-    assert [count.facts_kept for count in ceiling] == [outcome.answers] * 2
+    (told,) = (counts for title, counts in outcome.rows().items() if title == "evidence, known")
+    assert [count.facts_kept for count in told] == [outcome.answers] * 2
     text = console.export_text()
     for said in (
         "if hidden",
@@ -97,12 +97,13 @@ def test_facts_stand_on_lines_of_their_own(loaded: Loaded) -> None:
 
 def test_the_legend_covers_no_point_and_words_say_what_was_counted() -> None:
     counts = tuple(
-        PolicyCount(title, budget, preserved, preserved, ceiling=title == "evidence, known")
+        PolicyCount(title, budget, preserved, preserved, told=title == "evidence, known")
         for title, low in (("causal router", 18), ("KVzip", 18), ("evidence, known", 20))
         for budget, preserved in ((0.1, low), (0.25, 20))
     )
     outcome = QuickstartOutcome("tiny", 1_024, 12, 48, 8, 20, counts)
-    assert "18 of 20 answers (8 documents); the best other policy, KVzip, 18." in verdict(outcome)
+    assert "10% of the lines kept the causal router preserves 18 of 20 answers" in verdict(outcome)
+    assert "the best other policy, KVzip, 18. With 25%" in verdict(outcome)
     picture = quickstart_figure(outcome)
     legend, axes = picture.index('id="legend_1"'), picture.index('id="patch_2"')
     tops = [float(picture[at:].split('d="M ', 1)[1].split()[1]) for at in (legend, axes)]

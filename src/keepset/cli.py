@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from keepset.files import write_json, write_text
+from keepset.files import write_text
 
 if TYPE_CHECKING:
     from keepset.paper.experiment import Experiment, Jobs
@@ -148,23 +148,31 @@ def teacher_evaluate(
 def explain(
     model: Annotated[str, typer.Option(help="A name from 'keepset models list', a folder, a .gguf file or a hub id.")],
     context: Annotated[Path, typer.Option(help="Text file to look for evidence in; - reads standard input.")],
-    question: Annotated[str, typer.Option(help="What to ask about it.")],
-    answer: Annotated[str | None, typer.Option(help="Explain this answer instead of the model's own.")] = None,
+    question: Annotated[list[str], typer.Option(help="What to ask about it; repeat the option for several.")],
+    answer: Annotated[str | None, typer.Option(help="Explain this instead of the whole reply.")] = None,
     blocks: Annotated[str, typer.Option(help="sentence, paragraph, line or a number of tokens.")] = "sentence",
-    effort: Annotated[str, typer.Option(help="exact, grouped or certified.")] = "exact",
+    effort: Annotated[str, typer.Option(help="evidence, exact, grouped or certified.")] = "evidence",
     html: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the report as one HTML page.")] = None,
-    json: Annotated[Path | None, typer.Option(dir_okay=False, help="Write the report as JSON.")] = None,
+    json: Annotated[
+        Path | None, typer.Option(dir_okay=False, help="Write it as JSON; - writes only that, to standard output.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
     yes: Annotated[bool, typer.Option("--yes", help="Go on even when it takes long.")] = False,
 ) -> None:
-    """Which sentences of a text an answer depends on: hide each, and watch the answer."""
+    """Which sentences of a text a reply rests on, sentence by sentence; and whether the text answers at all."""
     from keepset.explain import explain_file
+    from keepset.explain.report import html_page, json_text
 
-    report = explain_file(context, model, question, answer, blocks, effort, yes)
-    report.show(out_console)
+    reports = explain_file(context, model, question, answer, blocks, effort, device, yes)
+    if str(json) == "-":
+        sys.stdout.write(json_text(reports))
+    else:
+        for report in reports:
+            report.show(out_console)
+        if json:
+            write_text(json, json_text(reports))
     if html:
-        write_text(html, report.to_html())
-    if json:
-        write_json(json, report.to_dict())
+        write_text(html, html_page(reports))
 
 
 @app.command()
@@ -278,17 +286,21 @@ def bench(
         str,
         typer.Argument(
             help="engine (labelling, beside Captum and ContextCite), memory (effects, readouts, policies), "
-            "router (routers beside the teacher) or prune (pruning beside reading everything)."
+            "router (routers beside the teacher), prune (pruning beside reading everything) or evidence (natural text, "
+            "beside every other tool)."
         ),
     ],
     scale: Annotated[str, typer.Option(help="smoke, small or paper.")] = "small",
     results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
     only: Annotated[str | None, typer.Option(help="Only the runs whose name holds this.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(file_okay=False, exists=True, help="Folder of SQuAD v1.1, for evidence.")
+    ] = None,
 ) -> None:
     """Benchmarks. Timings depend on the machine: compare within one run."""
-    from keepset.paper.bench import find_bench
+    from keepset.paper.bench import find_jobs
 
-    jobs = find_bench(name).jobs(scale)
+    jobs = find_jobs(name, scale, data)
     _run_jobs({run: job for run, job in jobs.items() if only is None or only in run}, results, scale)
 
 

@@ -21,13 +21,13 @@ class PolicyCount:
     policy: str
     """Its title."""
     budget: float
-    """Share of a document's tokens."""
+    """Share of a document's lines."""
     preserved: int
     """Answers that are still given."""
     facts_kept: int
     """Of the same questions, those whose line was kept."""
-    ceiling: bool
-    """No policy: it is handed the lines that state the facts."""
+    told: bool
+    """No policy: it is told which lines state the facts. Not a ceiling, because what stands around them matters too."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def policy_table(outcome: QuickstartOutcome) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("policy", no_wrap=True)
     for budget in outcome.budgets:
-        table.add_column(f"{budget:.0%} of tokens", justify="right", no_wrap=True)
+        table.add_column(f"{budget:.0%} of lines", justify="right", no_wrap=True)
         table.add_column("facts", justify="right")
     for name, counts in outcome.rows().items():
         cells = []
@@ -92,15 +92,19 @@ def policy_table(outcome: QuickstartOutcome) -> Table:
 
 
 def verdict(outcome: QuickstartOutcome) -> str:
-    """The main comparison in words, at the smallest budget."""
-    budget = min(outcome.budgets)
-    first, *others = (count for count in outcome.counts if count.budget == budget and not count.ceiling)
-    best = max(others, key=lambda count: count.preserved)
+    """The router trained on evidence beside the best other policy, at every budget, and what each costs."""
+    found = []
+    for budget in outcome.budgets:
+        first, *others = (count for count in outcome.counts if count.budget == budget and not count.told)
+        best = max(others, key=lambda count: count.preserved)
+        found.append(
+            f"With {budget:.0%} of the lines kept the {first.policy} preserves {first.preserved} of {outcome.answers} "
+            f"answers, the best other policy, {best.policy}, {best.preserved}."
+        )
     return (
-        f"With {budget:.0%} of the tokens of {outcome.tokens:,}-token documents kept, the {first.policy} preserves "
-        f"{first.preserved} of {outcome.answers} answers ({outcome.documents} documents); the best other policy, "
-        f"{best.policy}, {best.preserved}. A router reads the first eighth of the layers; KVzip reads a document about "
-        "two more times before it is pruned, the other policies that look at attention once more."
+        f"{outcome.documents} documents of {outcome.tokens:,} tokens. {' '.join(found)} A router reads the first "
+        "eighth of the layers; KVzip reads a document about two more times before it is pruned, the other policies "
+        "that look at attention once more."
     )
 
 
@@ -172,7 +176,7 @@ def _counts(outcome: QuickstartOutcome) -> str:
             f'<td class="number">{count.facts_kept / outcome.answers:.2f}</td></tr>'
         )
     return (
-        '<table><tr><th>policy</th><th class="number">tokens kept</th><th class="number">answers preserved</th>'
+        '<table><tr><th>policy</th><th class="number">lines kept</th><th class="number">answers preserved</th>'
         '<th class="number">answers</th><th class="number">documents</th><th class="number">facts kept</th></tr>'
         f"{''.join(rows)}</table>"
     )

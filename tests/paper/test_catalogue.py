@@ -41,7 +41,7 @@ def test_every_report_stands_in_a_section() -> None:
 def test_a_job_writes_below_its_experiment() -> None:
     for experiment in experiments().values():
         if not experiment.bench:
-            assert {name.split("/")[0] for name in experiment.jobs("smoke")} == {experiment.name}
+            assert {name.split("/")[0] for name in experiment.jobs("small")} == {experiment.name}
 
 
 def test_an_experiment_is_found_by_its_name_and_by_a_table() -> None:

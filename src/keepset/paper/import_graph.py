@@ -54,9 +54,11 @@ REPORTING = (
 )
 """Files of the laboratory that know of no experiment: what a number, a table and an experiment are."""
 LIBRARY = ("base", *STAGES)
-LABORATORY = ("reporting", "testbed", "experiments", "bench", "eviction")
+LABORATORY = ("reporting", "testbed", "experiments", "bench", "eviction", "evidence")
 """In reading order as well; what has no folder of its own here is among the experiments."""
-ORDER = (*LIBRARY, *LABORATORY, "front")
+TRACKED_FRONT = "quickstart"
+"""The file of the laboratory that runs a command as it stands, and so imports the front."""
+ORDER = (*LIBRARY, *LABORATORY, "front", TRACKED_FRONT)
 
 Edges = dict[tuple[str, str], int]
 """Importing stage and imported stage -> files of the first that import the second."""
@@ -112,7 +114,7 @@ def stage(parts: list[str]) -> str:
     if first != PAPER:
         return "front"
     inside = rest[0] if rest else "__init__"
-    if inside in LABORATORY:
+    if inside in (*LABORATORY, TRACKED_FRONT):
         return inside
     return "reporting" if inside in (*REPORTING, "__init__") else "experiments"
 

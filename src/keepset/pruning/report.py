@@ -20,11 +20,11 @@ GAP = "\n[...]\n"
 """Stands in ``text`` for dropped blocks, so that another model does not read across them."""
 
 
-class _Frozen(BaseModel):
+class _OnDisk(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class BlockRecord(_Frozen):
+class BlockRecord(_OnDisk):
     """One block and what became of it."""
 
     number: int
@@ -48,7 +48,7 @@ class BlockRecord(_Frozen):
         return self.end_token - self.first_token
 
 
-class PruneRecord(_Frozen):
+class PruneRecord(_OnDisk):
     """Everything about a pruned document but its keys and values."""
 
     document: str
@@ -85,7 +85,7 @@ class PruneRecord(_Frozen):
         return "".join([*parts, self.document[at:]]).strip()
 
 
-class PruneReport(_Frozen):
+class PruneReport(_OnDisk):
     """What ``PrunedContext.report`` found."""
 
     record: PruneRecord

@@ -116,7 +116,7 @@ def test_a_failed_save_leaves_the_old_router(router: Router, tmp_path: Path, mon
     def full_disk(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr("keepset.paper.testbed.routers.router.write_json", full_disk)
+    monkeypatch.setattr("keepset.routers.network.write_json", full_disk)
     with pytest.raises(OSError, match="no space left"):
         router.save_pretrained(tmp_path / "router")
     assert [path.name for path in tmp_path.iterdir()] == ["router"]
