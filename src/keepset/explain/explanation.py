@@ -1,4 +1,4 @@
-"""For a person with a model and a document: which parts of it an answer depends on.
+"""For a person with a model and a document: which parts of it a reply depends on.
 
 report = keepset.explain(model, tokenizer, context=text, question="Who ran the pier?")
 report.show()
@@ -6,29 +6,40 @@ report.show()
 
 import math
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import cast, overload
 
+import torch
 from rich.console import Console
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from keepset.explain.answer import Writer, find_answer
-from keepset.explain.effects import answer_attention, block_reports
-from keepset.explain.families import find_family
-from keepset.explain.findings import Answers, CostReport
-from keepset.explain.plan import MAX_MINUTES, make_plan, watched
+from keepset.blocks import KeepSet, Span
+from keepset.explain.answer import Part, Said, Writer, find_said
+from keepset.explain.findings import BlockReport, CostReport, PartReport, Replies
+from keepset.explain.plan import MAX_MINUTES, SHORT_REPLY, make_plan, watched
 from keepset.explain.report import Report
-from keepset.interventions import Ask, Effects, Effort, Fast, TeacherForced, check_effort
-from keepset.labels.evidence import find_evidence
+from keepset.interventions import Ask, Fast
+from keepset.labels.about import about_threshold, question_share
+from keepset.labels.support import Answer, Support, SupportEffort, check_support_effort, find_support, no_support
 from keepset.models.loading import load_model
-from keepset.text.example import text_example
+from keepset.readouts.attention import window_attention
+from keepset.text.example import TextExample, text_example
 from keepset.text.reading import read_context
 from keepset.text.split import Blocks
 
 NOT_YET: tuple[int, ...] = (0,)
 """Stands for the answer until the model has written it."""
+MAX_NEW_TOKENS = 64
+"""Of the reply: some sentences."""
+LEAST_PEAK = 2.0
+"""Nats that some token of a sentence the model wrote must gain from the text, or else the text only colours its words.
+On rambling replies of SmolLM2 made-up sentences peaked at 0.8, sentences with a fact of the text at 2.3 or more."""
 
 
+@overload
 def explain(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -36,86 +47,190 @@ def explain(
     question: str,
     answer: str | None = None,
     blocks: Blocks = "sentence",
-    effort: Effort = "exact",
-    max_new_tokens: int = 32,
+    effort: SupportEffort = "evidence",
+    max_new_tokens: int = MAX_NEW_TOKENS,
     max_minutes: float = MAX_MINUTES,
     console: Console | None = None,
-) -> Report:
-    """Which blocks of ``context`` the answer to ``question`` depends on.
+) -> Report: ...
 
-    Without ``answer``, the model's own is explained: see ``find_answer``, which says what of a reply is the answer.
-    A job whose estimate is over ``max_minutes`` is refused; ``math.inf`` goes on. The plan and a progress bar go
-    to ``console``, when there is one.
+
+@overload
+def explain(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    context: str,
+    question: list[str],
+    answer: None = None,
+    blocks: Blocks = "sentence",
+    effort: SupportEffort = "evidence",
+    max_new_tokens: int = MAX_NEW_TOKENS,
+    max_minutes: float = MAX_MINUTES,
+    console: Console | None = None,
+) -> list[Report]: ...
+
+
+def explain(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    context: str,
+    question: str | list[str],
+    answer: str | None = None,
+    blocks: Blocks = "sentence",
+    effort: SupportEffort = "evidence",
+    max_new_tokens: int = MAX_NEW_TOKENS,
+    max_minutes: float = MAX_MINUTES,
+    console: Console | None = None,
+) -> Report | list[Report]:
+    """Which blocks of ``context`` the reply to ``question`` depends on; for a list of questions, a list of reports.
+
+    Without ``answer``, the model's own reply is explained, sentence by sentence. An ``answer`` that stands in the reply
+    is explained as a span of it, any other one as it was given: see ``find_said``. A question whose estimate is over
+    ``max_minutes`` is refused; ``math.inf`` goes on. The plan and a progress bar go to ``console``, when there is one.
     """
+    if not isinstance(question, str):
+        _check_no_answer(answer)
+        return [
+            explain(model, tokenizer, context, one, None, blocks, effort, max_new_tokens, max_minutes, console)
+            for one in question
+        ]
     began = time.perf_counter()
-    check_effort(effort)  # before a model has worked for it
+    check_support_effort(effort)  # before a model has worked for it
     prompt = text_example(tokenizer, context, question, NOT_YET if answer is None else answer, blocks)
     executor = Fast(model)
     executor.check(Ask(prompt, frozenset(), (prompt.answer,)), reserve=max_new_tokens)
-    plan = make_plan(model, prompt, max_new_tokens if answer is None else len(prompt.answer))
+    plan = make_plan(model, prompt, max(max_new_tokens, len(prompt.answer)), effort)
     plan.check(max_minutes)
     if console is not None:
-        console.print(plan.sentence(effort), highlight=False)
-    with watched(executor, plan.tokens, console) as begin:
-        writer = Writer(executor, tokenizer, max_new_tokens, prompt)
-        opening, example = find_answer(prompt, writer, answer)
-        before = executor.cost.copy()
-        effects = Effects([example], executor, TeacherForced(), effort)
-        _ = effects.hidden, effects.alone  # all of them: the report shows every block, an evidence set needs fewer
-        (evidence,) = find_evidence(effects)
-        effect_tokens = executor.cost.since(before).tokens
-        (knows,) = effects.probe.score([(0, frozenset())])
-        begin("finding sufficient sets")
-        family, complete = find_family(effects, knows.correct)
-        answers = Answers(
-            clean=writer.text(writer.everything),
-            only_evidence=writer.text(evidence.blocks),
-            without_evidence=writer.text(writer.everything - evidence.blocks),
-            no_context=writer.text(frozenset()),
-        )
-        attention = answer_attention(model, example)
-    whole = len(example.tokens) + len(example.answer) - 1
+        console.print(plan.sentence(), highlight=False)
+    writer = Writer(executor, tokenizer, prompt)
+    with watched(executor, plan.tokens, console), executor.hold([prompt]):
+        reply = writer.tokens(writer.everything, max_new_tokens)
+        said = find_said(tokenizer, reply, answer, prompt)
+        about = question_share(executor, tokenizer, context, question, blocks)
+        least_peak = LEAST_PEAK if answer is None else -math.inf
+        supports = find_supports(Answer(prompt, executor, said.tokens), said.parts, effort, least_peak)
+        replies = short_replies(writer, supports, max_new_tokens)
+        attention = reply_attention(model, prompt, said.tokens).tolist() if effort != "evidence" else None
+    name = Path(model.name_or_path or "").name or type(model).__name__
+    threshold = about_threshold(name)
     return Report(
-        model=Path(model.name_or_path or "").name or type(model).__name__,
+        model=name,
         effort=effort,
         context=context,
         question=question,
-        opening=opening,
-        answer=writer.decode(example.answer) if answer is None else answer.strip(),
-        generated=answer is None,
-        gives_answer=bool(effects.clean_correct[0]),
-        knows_answer=knows.correct,
-        log_prob=float(effects.clean_log_prob[0]),
-        case=evidence.case.value,
-        family=tuple(sorted((tuple(sorted(keep)) for keep in family), key=lambda keep: (len(keep), keep))),
-        complete=complete,
-        blocks=block_reports(example, effects, attention, evidence.blocks),
-        answers=answers,
+        said=said.text,
+        generated=said.generated,
+        about=about,
+        about_threshold=threshold,
+        in_text=about >= threshold and any(support.evidence for support in supports),
+        parts=part_reports(said, supports),
+        blocks=block_reports(prompt, attention),
+        replies=replies,
         cost=CostReport(
-            forwards=executor.cost.forwards + 1,  # and the one attention was read from
+            forwards=executor.cost.forwards + (attention is not None),
             keep_sets=executor.cost.views,
-            tokens=executor.cost.tokens + whole,
+            tokens=executor.cost.tokens + (attention is not None) * (len(prompt.tokens) + len(said.tokens) - 1),
             seconds=time.perf_counter() - began,
-            effect_tokens=effect_tokens,
-            plain_tokens=(2 * len(example.blocks) + 1) * whole,
         ),
     )
 
 
-def explain_file(
-    context: Path, model: str, question: str, answer: str | None, blocks: str, effort: str, however_long: bool
-) -> Report:
-    """The command: ``explain`` on a text file, or on standard input for ``-``, with progress on standard error."""
-    text = read_context(context)
-    loaded, tokenizer = load_model(model)
-    return explain(
-        loaded,
-        tokenizer,
-        text,
-        question,
-        answer,
-        blocks,
-        cast(Effort, effort),
-        max_minutes=math.inf if however_long else MAX_MINUTES,
-        console=Console(stderr=True),
+def find_supports(answer: Answer, parts: Sequence[Part], effort: SupportEffort, least_peak: float) -> list[Support]:
+    """What each part rests on; one reading of a keep set serves all of them.
+
+    Parts without a token that gains ``least_peak`` nats from the text are not looked into, and what follows the last
+    part that is, is not read: a long reply costs more than the blocks.
+    """
+    gains = answer.gains
+    spoken = [float(gains[part.tokens].max()) >= least_peak for part in parts]
+    end = max((part.tokens.stop for part, speaks in zip(parts, spoken, strict=True) if speaks), default=0)
+    beginning = replace(answer, tokens=answer.tokens[:end], known={k: v[:end] for k, v in answer.known.items()})
+    return [
+        find_support(beginning, part.tokens, effort) if speaks else no_support(answer, part.tokens)
+        for part, speaks in zip(parts, spoken, strict=True)
+    ]
+
+
+def short_replies(writer: Writer, supports: Sequence[Support], max_new_tokens: int) -> Replies:
+    """The reply, and how it begins with the evidence alone and without it."""
+    evidence: KeepSet = frozenset().union(*(support.evidence for support in supports if support.enough))
+    others: KeepSet = frozenset().union(*(support.others for support in supports))
+    short = min(SHORT_REPLY, max_new_tokens)
+    return Replies(
+        everything=writer.beginning(writer.everything, max_new_tokens),
+        only_evidence=writer.beginning(evidence, short) if evidence else None,
+        without_evidence=writer.beginning(writer.everything - evidence - others, short) if evidence else None,
     )
+
+
+def reply_attention(model: PreTrainedModel, prompt: TextExample, reply: tuple[int, ...]) -> Tensor:
+    """(N,) share of the attention of the rows that predict the reply, mean over rows, layers and heads."""
+    tokens = torch.cat([prompt.tokens, torch.tensor(reply[:-1], dtype=prompt.tokens.dtype)])
+    rows = Span(len(prompt.tokens) - 1, len(tokens))
+    return window_attention(model, tokens[None], prompt.blocks, rows).mean((1, 2))[0] / len(rows)
+
+
+def part_reports(said: Said, supports: Sequence[Support]) -> tuple[PartReport, ...]:
+    return tuple(
+        PartReport(
+            text=said.text[part.start : part.stop].strip(),
+            start=part.start,
+            stop=part.stop,
+            worth=support.worth,
+            evidence=tuple(sorted(support.evidence)) if support.enough else (),
+            others=tuple(sorted(support.others)),
+            close=tuple(sorted(support.close)),
+            spoken=bool(support.evidence),
+            total=support.total,
+            left=support.left,
+            restored=support.restored,
+            carried=support.carried,
+        )
+        for part, support in zip(said.parts, supports, strict=True)
+    )
+
+
+def block_reports(prompt: TextExample, attention: Sequence[float] | None) -> tuple[BlockReport, ...]:
+    return tuple(
+        BlockReport(
+            number=number,
+            start=start,
+            stop=stop,
+            tokens=len(prompt.blocks[number]),
+            attention=None if attention is None else attention[number],
+        )
+        for number, (start, stop) in enumerate(prompt.places)
+    )
+
+
+def explain_file(
+    context: Path,
+    model: str,
+    questions: list[str],
+    answer: str | None,
+    blocks: str,
+    effort: str,
+    device: str,
+    however_long: bool,
+) -> list[Report]:
+    """The command: ``explain`` on a text file, or on standard input for ``-``, with progress on standard error."""
+    check_support_effort(effort)
+    text = read_context(context)
+    if len(questions) > 1:
+        _check_no_answer(answer)
+    loaded, tokenizer = load_model(model, device=device)
+    rest = (
+        blocks,
+        cast(SupportEffort, effort),
+        MAX_NEW_TOKENS,
+        math.inf if however_long else MAX_MINUTES,
+        Console(stderr=True),
+    )
+    if len(questions) == 1:
+        return [explain(loaded, tokenizer, text, questions[0], answer, *rest)]
+    return explain(loaded, tokenizer, text, questions, None, *rest)
+
+
+def _check_no_answer(answer: str | None) -> None:
+    if answer is not None:
+        raise ValueError(f"answer: expected none with several questions, got {answer!r}; explain one at a time")

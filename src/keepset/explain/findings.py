@@ -4,8 +4,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Raise when a field changes its name or its meaning."""
+
+Role = Literal["evidence", "also says it", "close", "not needed"]
+"""What a block is to a part of the reply."""
 
 
 class _Frozen(BaseModel):
@@ -13,7 +16,7 @@ class _Frozen(BaseModel):
 
 
 class BlockReport(_Frozen):
-    """One block and what hiding it did."""
+    """One block of the context."""
 
     number: int
     start: int
@@ -21,31 +24,59 @@ class BlockReport(_Frozen):
     stop: int
     """One after its last character."""
     tokens: int
-    drop: float
-    """Nats of log-probability the answer loses when the block is hidden; negative where hiding helps."""
-    measured: bool
-    """By a forward of its own. False: a cheaper effort cleared the block together with others, and drop is 0."""
-    flip: bool
-    """The answer is given with everything visible, and not with this block hidden."""
-    sufficient: bool
-    """The answer is given with only this block visible."""
-    attention: float
-    """Share of the answer positions' attention, mean over them, over layers and over heads."""
-    evidence: bool
-    """In the evidence set."""
+    attention: float | None = None
+    """Share of the reply positions' attention, mean over them, over layers and over heads; None where not read."""
 
 
-class Answers(_Frozen):
+class PartReport(_Frozen):
+    """A sentence of the reply, or the span that was asked about, and what it rests on."""
+
+    text: str
+    start: int
+    """Its first character in ``said``."""
+    stop: int
+    """One after its last character."""
+    worth: float
+    """Nats of log-probability that the whole text adds to it, over the tokens the text speaks to."""
+    evidence: tuple[int, ...]
+    """The smallest set of blocks found that restores nearly all of that; empty where the text adds nothing, or where no
+    few blocks do."""
+    others: tuple[int, ...]
+    """Blocks that are as good, each alone."""
+    close: tuple[int, ...]
+    """Blocks that restore somewhat less than the best one: a near-tie."""
+    spoken: bool
+    """The text speaks to it; False where the model would write it anyway."""
+    total: float
+    """Share of the worth that the evidence restores; without evidence, that the best few blocks do."""
+    left: float | None
+    """Share of the worth that is left with evidence and others hidden; None where that was not measured."""
+    restored: tuple[float, ...]
+    """Share of the worth that each block restores alone; may be below 0 or above 1."""
+    carried: tuple[float, ...]
+    """Share of the worth that hiding each block takes, negative where hiding helps; empty where not measured."""
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        return tuple(sorted({*self.evidence, *self.others}))
+
+    def role(self, number: int) -> Role:
+        if number in self.evidence:
+            return "evidence"
+        if number in self.others:
+            return "also says it"
+        return "close" if number in self.close else "not needed"
+
+
+class Replies(_Frozen):
     """What the model writes, greedily."""
 
-    clean: str
+    everything: str
     """With everything visible."""
-    only_evidence: str
-    """With only the evidence set visible."""
-    without_evidence: str
-    """With the evidence set hidden."""
-    no_context: str
-    """With every block hidden."""
+    only_evidence: str | None
+    """How the reply begins with only the evidence visible; None where there is none."""
+    without_evidence: str | None
+    """How the reply begins with the evidence, and what says it too, hidden; None where there is none."""
 
 
 class CostReport(_Frozen):
@@ -58,55 +89,53 @@ class CostReport(_Frozen):
     tokens: int
     """Token positions that went through the model."""
     seconds: float
-    effect_tokens: int
-    """The part of ``tokens`` that measured drops, flips and sufficiency."""
-    plain_tokens: int
-    """What 2N + 1 forwards of the whole prompt take for the same effects."""
-
-    @property
-    def multiple(self) -> float:
-        """How many times as many tokens the plain way takes."""
-        return self.plain_tokens / self.effect_tokens
 
 
 class Findings(_Frozen):
-    """Which blocks of a context an answer depends on."""
+    """Which blocks of a context a reply depends on."""
 
     schema_version: int = SCHEMA_VERSION
+    rule: Literal["worth"] = "worth"
+    """How evidence is told: see ``labels.support``."""
     model: str
     effort: str
-    """How effects were measured: exact, grouped or certified."""
+    """How it was measured: evidence, exact, grouped or certified."""
     context: str
     question: str
-    opening: str
-    """The model's own words before the answer: visible while blocks are hidden, and not part of what is measured."""
-    answer: str
+    said: str
+    """What is explained: the model's reply, or a given answer that does not stand in it."""
     generated: bool
-    """The answer is the model's own; False when it was given."""
-    gives_answer: bool
-    """The model gives the answer with everything visible."""
-    knows_answer: bool
-    """The model gives the answer with every block hidden."""
-    log_prob: float
-    """Log-probability of the answer with everything visible."""
-    case: Literal["alternatives", "necessary", "empty"]
-    """Each block of the evidence set is enough alone; or none is, and each is necessary; or it is empty."""
-    family: tuple[tuple[int, ...], ...]
-    """Minimal sufficient sets that were found."""
-    complete: bool
-    """There are no others, if hiding more never repairs the answer."""
+    """The model wrote it; False when it was given."""
+    about: float
+    """Share of the question's surprise that the text explains."""
+    about_threshold: float
+    """From where on the text seems to be about the question."""
+    in_text: bool
+    """The text seems to be about the question, and adds something to the reply."""
+    parts: tuple[PartReport, ...]
     blocks: tuple[BlockReport, ...]
-    answers: Answers
+    replies: Replies
     cost: CostReport
 
     @property
     def evidence(self) -> tuple[int, ...]:
-        """The numbers of the blocks in the evidence set."""
-        return tuple(block.number for block in self.blocks if block.evidence)
+        """The evidence of all parts."""
+        return tuple(sorted({number for part in self.parts for number in part.evidence}))
 
     def text(self, block: BlockReport) -> str:
         return self.context[block.start : block.stop].strip()
 
-    def shade(self, block: BlockReport) -> float:
-        """The effect of a block between -1 and 1, against the largest of the report (and at least one nat)."""
-        return block.drop / max(1.0, *(abs(other.drop) for other in self.blocks))
+    def nats(self, number: int) -> float:
+        """What a block alone restores, over all parts; hiding nothing of it where it restores less than nothing."""
+        return sum(part.worth * max(0.0, part.restored[number]) for part in self.parts if part.evidence)
+
+    def strength(self, number: int) -> float:
+        """The largest share of any part that a block restores alone, between 0 and 1: the length of its bar."""
+        shares = [part.restored[number] for part in self.parts if part.evidence]
+        return min(1.0, max(0.0, *shares)) if shares else 0.0
+
+    def role(self, number: int) -> Role:
+        """The best of what a block is to any part."""
+        roles = {part.role(number) for part in self.parts}
+        order: tuple[Role, ...] = ("evidence", "also says it", "close")
+        return next((role for role in order if role in roles), "not needed")

@@ -1,15 +1,23 @@
-"""The evidence report as one HTML page: no scripts, nothing loaded from elsewhere, every user's text escaped."""
+"""Evidence reports as one HTML page: no scripts, nothing loaded from elsewhere, every user's text escaped."""
 
+from collections.abc import Sequence
 from html import escape
 
-from keepset.explain.findings import BlockReport, Findings
-from keepset.explain.words import FLOOR, answer_rows, change, cost_line, remarks, verdict
+from keepset.explain.findings import BlockReport, Findings, PartReport
+from keepset.explain.words import (
+    NOT_IN_TEXT,
+    cited_pieces,
+    cost_line,
+    reply_rows,
+    source_line,
+    verdict,
+)
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1e; --soft: #6b6b70; --line: #d9d9de; --paper: #ffffff; --card: #f6f6f8;
-  --cost: 214, 69, 40; --help: 40, 110, 214; --mark: #15803d; --bar: #7c9cc4; }
+  --cost: 214, 69, 40; --mark: #15803d; --marked: 21, 128, 61; --bar: #7c9cc4; }
 @media (prefers-color-scheme: dark) { :root { --ink: #ececf0; --soft: #a0a0a8; --line: #3a3a40; --paper: #17171a;
-  --card: #212125; --cost: 235, 94, 62; --help: 96, 150, 240; --mark: #4ade80; --bar: #55749e; } }
+  --card: #212125; --cost: 235, 94, 62; --mark: #4ade80; --marked: 74, 222, 128; --bar: #55749e; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
 main { max-width: 62rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
@@ -36,116 +44,139 @@ th, td { padding: .28rem .7rem .28rem 0; border-bottom: 1px solid var(--line); v
 .bar { display: inline-block; height: .6em; background: var(--bar); border-radius: 2px; margin-left: .5em; }
 .attention { white-space: nowrap; min-width: 9rem; font-variant-numeric: tabular-nums; }
 a { color: inherit; }
+.part { margin: 1.4rem 0 0; }
+.track { display: inline-block; width: 5rem; height: .6em; background: var(--line); border-radius: 2px; }
+.track .bar { margin: 0; background: var(--mark); display: block; }
+section + section { border-top: 3px double var(--line); margin-top: 3rem; padding-top: 2rem; }
 """
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-BAR_REM = 5.0
-STRONGEST = 0.6
-"""Opacity of the largest effect: the text on it stays readable in light and dark."""
+STRONGEST = 0.45
+"""Opacity of a block that restores everything: the text on it stays readable in light and dark."""
 
 
-def page(report: Findings) -> str:
-    """The whole file."""
-    source = f"written by {report.model}" if report.generated else f"given; measured with {report.model}"
-    notes = "".join(f'<p class="note">{escape(remark)}</p>' for remark in remarks(report))
-    opening = f'<span class="soft">{escape(report.opening)} …</span> ' if report.opening else ""
+def page(reports: Sequence[Findings]) -> str:
+    """The whole file: one report after another."""
+    sections = "".join(f"<section>{_section(report, f'r{i}-')}</section>" for i, report in enumerate(reports))
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<title>{escape(report.question)}</title>
+<title>{escape(reports[0].question)}</title>
 <style>{STYLE}</style>
 </head>
-<body><main>
-<h1 dir="auto">{escape(report.question)}</h1>
-<p class="answer" dir="auto">{opening}{escape(report.answer)} <span class="soft">({escape(source)})</span></p>
-<p class="verdict">{escape(verdict(report))}</p>
-{notes}
-<h2>The context</h2>
-<p class="soft">Red: hiding the block costs the answer log-probability, the stronger the more. Blue: hiding it helps.
-Underlined: the evidence set. Raised: the block's number, and its effect in nats where it is {FLOOR} or more.</p>
-<div class="context" dir="auto">{_running_text(report)}</div>
-<h2>What the model writes</h2>
-{_answers(report)}
-<h2>Minimal sufficient sets</h2>
-{_family(report)}
-<h2>Every block</h2>
-<div class="scroll">{_table(report)}</div>
-<h2>Cost</h2>
-<p class="soft">{escape(cost_line(report))} Effort: {escape(report.effort)}.</p>
-</main></body>
+<body><main>{sections}</main></body>
 </html>
 """
 
 
-def _running_text(report: Findings) -> str:
+def _section(report: Findings, prefix: str) -> str:
+    """One report; ``prefix`` keeps its anchors apart from those of the others."""
+    not_in_text = "" if report.in_text else f'<p class="note">{NOT_IN_TEXT}</p>'
+    heading = "What it rests on" if report.in_text else "What the reply rests on all the same"
+    parts = "".join(_part(report, part, prefix) for part in report.parts)
+    return f"""
+{not_in_text}<h1 dir="auto">{escape(report.question)}</h1>
+<p class="answer" dir="auto">{_cited(report, prefix)} <span class="soft">({escape(source_line(report))})</span></p>
+<h2>{heading}</h2>
+{parts}
+<p class="soft">Bars: how much of what the whole text adds to a part the block restores alone.</p>
+<h2>The context</h2>
+<p class="soft">Shaded: what the block alone restores, the stronger the more. Underlined: evidence.</p>
+<div class="context" dir="auto">{_running_text(report, prefix)}</div>
+<h2>What the model writes</h2>
+{_replies(report)}
+<h2>Every block</h2>
+<div class="scroll">{_table(report)}</div>
+<p class="soft">{escape(cost_line(report))}</p>
+"""
+
+
+def _cited(report: Findings, prefix: str) -> str:
+    """The reply with links to its sources."""
+    cited = iter(part for part in report.parts if part.evidence)
+    return "".join(
+        escape(text) + (f" [{_links(next(cited), prefix)}]" if mark else "") for text, mark in cited_pieces(report)
+    )
+
+
+def _links(part: PartReport, prefix: str) -> str:
+    def link(number: int) -> str:
+        return f'<a href="#{prefix}{number}">{number}</a>'
+
+    return " or ".join([", ".join(map(link, part.evidence)), *map(link, part.others)])
+
+
+def _part(report: Findings, part: PartReport, prefix: str) -> str:
+    rows = "".join(
+        f'<tr><td>{part.role(number)}</td><td class="number"><a href="#{prefix}{number}">{number}</a></td>'
+        f'<td>{_bar(part.restored[number], part.worth)}</td><td class="says" dir="auto">'
+        f"{escape(report.text(report.blocks[number]))}</td></tr>"
+        for number in (*part.evidence, *part.others, *part.close)
+    )
+    return (
+        f'<p class="part" dir="auto">“{escape(part.text)}”</p><p class="verdict" '
+        f'title="the whole text adds {part.worth:.2f} nats">{escape(verdict(part))}</p><table>{rows}</table>'
+    )
+
+
+def _bar(share: float, worth: float) -> str:
+    width = 100 * min(1.0, max(0.0, share))
+    return (
+        f'<span class="track" title="{share:.0%}, {share * worth:.2f} nats"><span class="bar" '
+        f'style="width: {width:.0f}%"></span></span>'
+    )
+
+
+def _running_text(report: Findings, prefix: str) -> str:
     """The context as it was given, blocks shaded; text outside every block stays plain."""
     parts, end = [], 0
     for block in report.blocks:
-        parts += [escape(report.context[end : block.start]), _block(report, block)]
+        parts += [escape(report.context[end : block.start]), _block(report, block, prefix)]
         end = block.stop
     return "".join(parts) + escape(report.context[end:])
 
 
-def _block(report: Findings, block: BlockReport) -> str:
+def _block(report: Findings, block: BlockReport, prefix: str) -> str:
     text = report.context[block.start : block.stop]
     said = text.rstrip()
-    shade = report.shade(block)
-    colour = "--cost" if shade > 0 else "--help"
-    effect = f" <b>{change(block)}</b>" if abs(block.drop) >= FLOOR else ""
+    role = report.role(block.number)
+    title = f"block {block.number}: {role}; {report.nats(block.number):.2f} nats alone; {block.tokens} tokens"
     return (
-        f'<span id="block-{block.number}" class="block{" evidence" if block.evidence else ""}" '
-        f'style="background: rgba(var({colour}), {STRONGEST * abs(shade):.3f})" title="{escape(_title(block))}">'
-        f"{escape(said)}</span><sup>{block.number}{effect}</sup>{escape(text[len(said) :])}"
+        f'<span id="{prefix}{block.number}" class="block{" evidence" if role == "evidence" else ""}" '
+        f'style="background: rgba(var(--marked), {STRONGEST * report.strength(block.number):.3f})" '
+        f'title="{escape(title)}">{escape(said)}</span><sup>{block.number}</sup>{escape(text[len(said) :])}'
     )
 
 
-def _title(block: BlockReport) -> str:
-    facts = [f"block {block.number}", f"if hidden {change(block)} nats{', answer lost' if block.flip else ''}"]
-    if block.sufficient:
-        facts.append("enough alone")
-    return "; ".join([*facts, f"attention {block.attention:.1%}", f"{block.tokens} tokens"])
-
-
-def _answers(report: Findings) -> str:
+def _replies(report: Findings) -> str:
     rows = "".join(
         f'<tr><th>{escape(name)}</th><td dir="auto">{escape(said) or "(nothing)"}</td></tr>'
-        for name, said in answer_rows(report)
+        for name, said in reply_rows(report)
     )
     return f"<table>{rows}</table>"
 
 
-def _family(report: Findings) -> str:
-    if not report.family:
-        return '<p class="soft">None was found.</p>'
-    items = "".join(f"<li>{_linked(keep)}</li>" for keep in report.family)
-    others = (
-        "There are no others, if hiding more never repairs the answer." if report.complete else "There may be others."
-    )
-    return f'<ul>{items}</ul><p class="soft">Keeping one of them alone keeps the answer. {others}</p>'
-
-
-def _linked(keep: tuple[int, ...]) -> str:
-    if not keep:
-        return "nothing: the answer needs no block"
-    return " and ".join(f'<a href="#block-{number}">block {number}</a>' for number in keep)
-
-
 def _table(report: Findings) -> str:
-    most = max(block.attention for block in report.blocks)
-    return (
-        '<table><tr><th></th><th class="number">block</th><th>text</th><th class="number">if hidden</th>'
-        f"<th>answer</th><th>alone</th><th>attention</th></tr>{''.join(_row(report, b, most) for b in report.blocks)}"
-        "</table>"
-    )
+    """Every block; what hiding it takes and attention only where they were measured."""
+    hidden = any(part.carried for part in report.parts)
+    attention = any(block.attention is not None for block in report.blocks)
+    more = "<th>if hidden, loses</th>" * hidden + '<th class="number">attention</th>' * attention
+    rows = "".join(_row(report, block, hidden, attention) for block in report.blocks)
+    return f'<table><tr><th class="number">block</th><th>text</th><th></th><th>alone</th>{more}</tr>{rows}</table>'
 
 
-def _row(report: Findings, block: BlockReport, most: float) -> str:
-    width = BAR_REM * block.attention / most if most else 0.0
-    return (
-        f'<tr><td class="dot">{"●" if block.evidence else ""}</td><td class="number">{block.number}</td>'
-        f'<td class="says" dir="auto">{escape(report.text(block))}</td><td class="number">{change(block)}</td>'
-        f"<td>{'lost' if block.flip else ''}</td><td>{'enough' if block.sufficient else ''}</td>"
-        f'<td class="attention">{block.attention:.1%}<span class="bar" style="width: {width:.2f}rem"></span></td></tr>'
-    )
+def _row(report: Findings, block: BlockReport, hidden: bool, attention: bool) -> str:
+    number = block.number
+    worth = max((part.worth for part in report.parts), default=0.0)
+    cells = [
+        f'<td class="number">{number}</td><td class="says" dir="auto">{escape(report.text(block))}</td>'
+        f"<td>{report.role(number)}</td><td>{_bar(report.strength(number), worth)}</td>"
+    ]
+    if hidden:
+        lost = max(((part.carried[number], part.worth) for part in report.parts if part.carried), default=(0.0, 0.0))
+        cells.append(f"<td>{_bar(*lost)}</td>")
+    if attention:
+        cells.append(f'<td class="number">{block.attention or 0.0:.1%}</td>')
+    return f"<tr>{''.join(cells)}</tr>"

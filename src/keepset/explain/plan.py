@@ -1,7 +1,7 @@
 """What an explanation will take, before it is begun: counted in tokens, timed on the beginning of the prompt."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -11,72 +11,95 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from keepset.interventions import Effort, Executor
+from keepset.interventions import Executor
+from keepset.labels.support import SupportEffort
 from keepset.text.example import TextExample
 
 MAX_MINUTES = 10.0
 """Longer than a person waits without having been asked."""
-TIMED_TOKENS = 1_024
-"""Of the clean prompt, to see how fast the model is: enough for a forward to cost what its tokens cost."""
+TIMED_TOKENS = 64
+"""Of the prompt, to see how fast the model is: enough for a forward to cost what its tokens cost."""
+SHORT_REPLY = 16
+"""Tokens of the replies with the evidence alone and without it: enough to see whether the model says something else."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What exact effects will take."""
+    """What one explanation will take at most, everything included."""
 
     n_blocks: int
     prompt_tokens: int
     tokens: int
-    """Of all keep sets together, common beginnings once."""
+    """Of the reply, the question, every block alone, hidden where the effort asks for it, and the short replies."""
+    more_tokens: int
+    """If no block is enough alone: of every block beside the best one."""
+    steps: int
+    """Tokens that are written, each by a forward of its own."""
     seconds_per_token: float
+    seconds_per_step: float
 
     @property
     def seconds(self) -> float:
-        return self.tokens * self.seconds_per_token
+        return self.tokens * self.seconds_per_token + self.steps * self.seconds_per_step
 
     @property
-    def keep_sets(self) -> int:
-        return 2 * self.n_blocks + 1
+    def most_seconds(self) -> float:
+        return self.seconds + self.more_tokens * self.seconds_per_token
 
-    def sentence(self, effort: Effort) -> str:
-        most = "" if effort == "exact" else "at most "
+    def sentence(self) -> str:
         return (
-            f"{self.n_blocks:,} blocks, {self.prompt_tokens:,} tokens: {most}{self.keep_sets:,} keep sets, as much as "
-            f"{self.tokens / self.prompt_tokens:,.0f} forwards of the whole prompt, about {duration(self.seconds)}; "
-            "then the minimal sufficient sets"
+            f"{self.n_blocks:,} blocks, {self.prompt_tokens:,} tokens: at most about {duration(self.seconds)}, or "
+            f"{duration(self.most_seconds)} where no block is enough alone"
         )
 
     def check(self, max_minutes: float) -> None:
-        if self.seconds > 60 * max_minutes:
+        if self.most_seconds > 60 * max_minutes:
             raise ValueError(
-                f"cost: expected at most {duration(60 * max_minutes)}, got an estimate of {duration(self.seconds)} "
-                f"for {self.keep_sets:,} keep sets of {self.n_blocks:,} blocks ({self.tokens:,} tokens); take larger "
-                "blocks ('paragraph', '128 tokens'), or go on with --yes (max_minutes=math.inf)"
+                f"cost: expected at most {duration(60 * max_minutes)}, got an estimate of "
+                f"{duration(self.most_seconds)} for {self.n_blocks:,} blocks "
+                f"({self.tokens + self.more_tokens:,} tokens); take larger blocks ('paragraph', '128 tokens'), or go "
+                "on with --yes (max_minutes=math.inf)"
             )
 
 
-def make_plan(model: PreTrainedModel, example: TextExample, answer_tokens: int) -> Plan:
-    """Counts the tokens of every keep set and times the model on the beginning of the prompt."""
+def make_plan(model: PreTrainedModel, example: TextExample, reply_tokens: int, effort: SupportEffort) -> Plan:
+    """Counts the tokens of everything that will be read and written; times the model on a little."""
     n_tokens, n_blocks = len(example.tokens), len(example.blocks)
-    after = answer_tokens - 1
-    hidden = sum(n_tokens - span.stop for span in example.blocks)
-    alone = sum(len(span) for span in example.blocks) + n_blocks * len(example.query)
+    after = len(example.query) + reply_tokens
+    blocks = sum(len(span) for span in example.blocks)
+    once = {
+        "the prompt": n_tokens,
+        "the question with the text and without": n_tokens + len(example.query),
+        "the reply with everything and with nothing": 2 * after,
+        "every block alone": blocks + n_blocks * after,
+        "the short replies": n_tokens + blocks // n_blocks + len(example.query),
+    }
+    if effort != "evidence":
+        once["every block hidden"] = sum(n_tokens - span.stop for span in example.blocks) + n_blocks * reply_tokens
+        once["the evidence hidden"] = n_tokens + reply_tokens
+        once["attention"] = n_tokens + reply_tokens
+    per_token, per_step = timings(model, example.tokens[:TIMED_TOKENS])
     return Plan(
         n_blocks=n_blocks,
         prompt_tokens=n_tokens,
-        tokens=n_tokens + hidden + alone + after * (2 * n_blocks + 1),
-        seconds_per_token=seconds_per_token(model, example.tokens[:TIMED_TOKENS]),
+        tokens=sum(once.values()),
+        more_tokens=2 * blocks + n_blocks * after,
+        steps=reply_tokens + 2 * min(SHORT_REPLY, reply_tokens),
+        seconds_per_token=per_token,
+        seconds_per_step=per_step,
     )
 
 
 @torch.inference_mode()
-def seconds_per_token(model: PreTrainedModel, tokens: Tensor) -> float:
-    """Of one forward; long prompts cost more per token, so an estimate for one is a lower bound."""
+def timings(model: PreTrainedModel, tokens: Tensor) -> tuple[float, float]:
+    """Seconds per token of one forward, and of a forward of one token. Long prompts cost more per token."""
     tokens = tokens[None].to(model.device)
     model(tokens[:, :8], use_cache=False)  # the first forward of a process sets things up
-    began = time.perf_counter()
-    model(tokens, use_cache=False, logits_to_keep=1)
-    return (time.perf_counter() - began) / tokens.shape[1]
+    marks = [time.perf_counter()]
+    for width in (tokens.shape[1], 1):
+        model(tokens[:, :width], use_cache=False, logits_to_keep=1)
+        marks.append(time.perf_counter())
+    return (marks[1] - marks[0]) / tokens.shape[1], marks[2] - marks[1]
 
 
 def duration(seconds: float) -> str:
@@ -87,21 +110,18 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def watched(executor: Executor, tokens: int, console: Console | None) -> Iterator[Callable[[str], None]]:
-    """A bar over the tokens of the plan, moved by every forward; nothing where nobody watches.
-
-    Gives what begins the next phase, whose length nobody knows.
-    """
+def watched(executor: Executor, tokens: int, console: Console | None) -> Iterator[None]:
+    """A bar over the tokens of the plan, moved by every forward; nothing where nobody watches."""
     if console is None or not console.is_terminal:
-        yield lambda phase: None
+        yield
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("hiding blocks", total=tokens)
+        task = progress.add_task("reading", total=tokens)
         hook = executor.model.register_forward_hook(
             lambda *_: progress.update(task, completed=min(executor.cost.tokens, tokens))
         )
         try:
-            yield lambda phase: progress.update(task, description=phase, total=None)
+            yield
         finally:
             hook.remove()

@@ -1,102 +1,80 @@
-"""The evidence report on a terminal. Nobody's text steers it."""
+"""The report in a terminal: the reply with its sources, then each part and the blocks it rests on."""
 
 import re
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from keepset.explain.findings import BlockReport, Findings
-from keepset.explain.words import FLOOR, answer_rows, change, cost_line, family_line, remarks, verdict
+from keepset.explain.findings import Findings, PartReport
+from keepset.explain.words import NOT_IN_TEXT, cited, cost_line, reply_rows, source_line, verdict
 
-NARROW = 76
-"""Columns under which the numbers go below the text."""
-BAR = 8
+BAR = 10
+"""Cells of a full bar."""
+NARROW = 60
+"""Columns under which there is no room for bars."""
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+STYLES = {"evidence": "bold green", "also says it": "green", "close": "yellow"}
 
 
 def show(report: Findings, console: Console) -> None:
-    """Prints the report; on a narrow terminal the numbers stand below the text."""
+    """Prints the report."""
+    if not report.in_text:
+        console.print(NOT_IN_TEXT, style="bold yellow")
     console.print(_heading(report))
-    console.print(_wide(report) if console.width >= NARROW else _narrow(report))
+    if not report.in_text:
+        console.print("\nWhat the reply rests on all the same", style="bold")
+    for part in report.parts:
+        console.print()
+        _show_part(report, part, console)
+    if any(part.evidence for part in report.parts):
+        console.print("bars: how much of what the whole text adds the block restores alone", style="dim")
     console.print("\nWhat the model writes", style="bold")
-    console.print(_answers(report))
+    console.print(_grid(reply_rows(report), "cyan"))
     console.print()
     console.print(cost_line(report), style="dim", highlight=False)
 
 
 def _heading(report: Findings) -> Table:
+    said = Text.assemble(_plain(cited(report)), (f"  ({source_line(report)})", "dim"))
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
-    source = f"written by {report.model}" if report.generated else "given"
     table.add_row("question", _plain(report.question))
-    opening = _plain(f"{report.opening} … " if report.opening else "", "dim")
-    table.add_row(
-        "answer", Text.assemble(opening, " " * bool(opening), _plain(report.answer), (f"  ({source})", "dim"))
-    )
-    table.add_row("evidence", Text(verdict(report), style="green" if report.evidence else ""))
-    table.add_row("sets", Text(family_line(report)))
-    for remark in remarks(report):
-        table.add_row("note", Text(remark, style="yellow"))
+    table.add_row("reply" if report.generated else "answer", said)
     return table
 
 
-def _wide(report: Findings) -> Table:
-    table = Table(
-        caption="● evidence set   if hidden: change of the answer's log-probability, in nats   "
-        "alone: this block alone is enough   attention: of the answer positions",
-        caption_justify="left",
-    )
-    table.add_column("")
-    table.add_column("block", justify="right", no_wrap=True)
-    table.add_column("text", ratio=1)
-    table.add_column("if hidden", justify="right", no_wrap=True)
-    table.add_column("alone", no_wrap=True)
-    table.add_column("attention", no_wrap=True)
-    most = max(block.attention for block in report.blocks)
-    for block in report.blocks:
-        table.add_row(
-            Text("●" if block.evidence else "", style="green"),
-            str(block.number),
-            _plain(report.text(block), _style(report, block)),
-            Text(f"{'lost ' if block.flip else ''}{change(block)}", style=_style(report, block)),
-            "enough" if block.sufficient else "",
-            Text(f"{block.attention:6.1%} {'▪' * round(BAR * block.attention / most if most else 0)}", style="cyan"),
-        )
-    return table
-
-
-def _narrow(report: Findings) -> Table:
+def _show_part(report: Findings, part: PartReport, console: Console) -> None:
+    console.print(Text.assemble("“", _plain(part.text), "”"))
+    console.print(Padding(Text(verdict(part), style="dim" if not part.evidence else ""), (0, 0, 0, 2)))
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)
+    table.add_column(no_wrap=True)
     table.add_column()
-    for block in report.blocks:
-        numbers = (
-            f"\n{'lost ' if block.flip else ''}{change(block)}{', enough alone' if block.sufficient else ''}"
-            f", attention {block.attention:.1%}"
-        )
-        text = Text.assemble(_plain(report.text(block), _style(report, block)), (numbers, "dim"))
-        table.add_row(Text("●" if block.evidence else " ", style="green"), str(block.number), text)
-    return table
+    for number in (*part.evidence, *part.others, *part.close):
+        role = part.role(number)
+        shown = bar(part.restored[number]) if console.width >= NARROW else ""
+        text = _plain(report.text(report.blocks[number]))
+        table.add_row(Text(role, style=STYLES[role]), str(number), Text(shown, style="cyan"), text)
+    console.print(Padding(table, (0, 0, 0, 2)))
 
 
-def _answers(report: Findings) -> Table:
+def bar(share: float) -> str:
+    """A share between 0 and 1 in cells; nothing for less than nothing."""
+    filled = round(BAR * min(1.0, max(0.0, share)))
+    return "█" * filled + "░" * (BAR - filled)
+
+
+def _grid(rows: list[tuple[str, str]], style: str) -> Table:
     table = Table.grid(padding=(0, 2))
-    table.add_column(style="cyan")
+    table.add_column(style=style)
     table.add_column()
-    for name, said in answer_rows(report):
+    for name, said in rows:
         table.add_row(name, _plain(said) or Text("(nothing)", style="dim"))
     return table
-
-
-def _style(report: Findings, block: BlockReport) -> str:
-    if block.flip or report.shade(block) >= 0.5:
-        return "bold red"
-    if block.drop >= FLOOR:
-        return "yellow"
-    return "blue" if block.drop <= -FLOOR else ""
 
 
 def _plain(text: str, style: str = "") -> Text:

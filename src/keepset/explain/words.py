@@ -1,91 +1,100 @@
 """What was found, in sentences. The terminal and the page say the same."""
 
-from keepset.explain.findings import BlockReport, Findings
+import re
 
-FLOOR = 0.25
-"""Nats under which an effect is not pointed out; the paper's floor."""
+from keepset.explain.findings import Findings, PartReport
 
-
-def verdict(report: Findings) -> str:
-    """The evidence set in a sentence."""
-    named, necessary = number_list(report.evidence), [block.number for block in report.blocks if block.flip]
-    one = len(report.evidence) == 1
-    if report.case == "necessary":
-        if one:
-            return f"Block {named} is necessary, and not enough alone: hiding it loses the answer."
-        return f"No block is enough alone; hiding any one of the blocks {named} loses the answer."
-    if report.case == "empty":
-        return "Nothing: no block is enough alone, and no single block is necessary."
-    enough = f"Block {named} alone is enough" if one else f"Each of the blocks {named} is enough alone"
-    if not report.gives_answer:
-        return f"{enough} for the answer."
-    if not necessary:
-        return f"{enough}; no single block is necessary."
-    which = f"block {number_list(necessary)}" if len(necessary) == 1 else f"any one of {number_list(necessary)}"
-    which = "it" if one and necessary == [*report.evidence] else which
-    return f"{enough}; hiding {which} loses the answer."
+NOT_IN_TEXT = "This text does not seem to answer that."
+MOST = 0.5
+"""Share of the worth from which it is worth saying that something else restores it, or that hiding a block takes it."""
+FINAL_MARK = re.compile(r"[\s.!?…。！？\"'”’»)\]]*$")
+"""What stands after the last word of a sentence."""
 
 
-def remarks(report: Findings) -> list[str]:
-    """What a reader must know to read the numbers right."""
+def cited(report: Findings) -> str:
+    """The reply, each part followed by the numbers of its source blocks: ``… was Ingrid Solberg [8].``"""
+    return "".join(f"{text}{mark}" for text, mark in cited_pieces(report))
+
+
+def cited_pieces(report: Findings) -> list[tuple[str, str]]:
+    """The reply in pieces, each with the citation that stands after it; empty where nothing is cited."""
+    pieces, end = [], 0
+    for part in report.parts:
+        if part.evidence:
+            text = report.said[end : part.stop]
+            marks = FINAL_MARK.search(report.said[part.start : part.stop])
+            last = part.stop - len(marks[0]) if marks else part.stop
+            pieces += [(text[: last - end], f" [{sources(part)}]")]
+            end = last
+    return [*pieces, (report.said[end:], "")]
+
+
+def sources(part: PartReport) -> str:
+    """``3, 5`` are needed together; ``8 or 12`` each say it."""
+    together = ", ".join(map(str, part.evidence))
+    return " or ".join([together, *map(str, part.others)])
+
+
+def verdict(part: PartReport) -> str:
+    """What a part rests on, in a sentence or two. Nothing is claimed that a measurement refutes."""
+    if not part.spoken:
+        return "The text adds little to this: the model would write it, or something like it, anyway."
+    if not part.evidence:
+        return f"It rests on the text as a whole: the best few blocks restore {part.total:.0%} of it."
+    named = number_list(part.evidence)
+    if part.others:
+        said = f"Block {named} is enough alone; {number_list(part.others)} {_say(part.others)} it too."
+    elif len(part.evidence) == 1:
+        said = f"Block {named} is enough alone."
+        said += f" {number_list(part.close)} {'comes' if len(part.close) == 1 else 'come'} close." if part.close else ""
+    else:
+        said = f"Blocks {named} together are enough; no block is alone."
+    return " ".join([said, *_refutations(part)])
+
+
+def _refutations(part: PartReport) -> list[str]:
+    """What leave-one-out says of the evidence, where it was measured."""
     found = []
-    if not report.gives_answer:
-        found.append(
-            "The model does not give this answer with everything visible. Drops measure how much each block supports "
-            "it; nothing can be necessary."
-        )
-    if report.knows_answer:
-        found.append(
-            "The model gives this answer with every block hidden, so a block that is enough alone says nothing about "
-            "the block."
-        )
-    if report.case == "empty" and report.gives_answer:
-        found.append("The answer may rest on blocks that stand in for one another: see the minimal sufficient sets.")
-    cleared = sum(not block.measured for block in report.blocks)
-    if cleared:
-        found.append(
-            f"{cleared} of {len(report.blocks)} blocks were not hidden one by one (effort {report.effort}); their drop "
-            "is shown as 0."
-        )
+    if part.left is not None:
+        them = "them" if len(part.sources) > 1 else "it"
+        if part.left >= MOST:
+            found.append(f"Without {them} the rest of the text still restores {part.left:.0%}.")
+        else:
+            found.append(f"Nothing else restores most of it: without {them}, {max(0.0, part.left):.0%} is left.")
+    needed = [i for i, share in enumerate(part.carried) if share >= MOST and i not in part.sources]
+    if needed:
+        found.append(f"Hiding {number_list(needed)} takes most of it, too.")
     return found
 
 
-def family_line(report: Findings) -> str:
-    """The minimal sufficient sets."""
-    if not report.family:
-        return "none found"
-    sets = " or ".join("{" + ", ".join(map(str, keep)) + "}" for keep in report.family)
-    return (
-        f"{sets} ({'no others, if hiding more never repairs the answer' if report.complete else 'there may be others'})"
-    )
+def _say(numbers: tuple[int, ...]) -> str:
+    return "says" if len(numbers) == 1 else "say"
+
+
+def reply_rows(report: Findings) -> list[tuple[str, str]]:
+    """Who reads what, and what the model then writes."""
+    replies = report.replies
+    rows = [
+        ("with everything", replies.everything),
+        ("only the evidence", replies.only_evidence),
+        ("without the evidence", replies.without_evidence),
+    ]
+    return [(name, said) for name, said in rows if said is not None]
+
+
+def source_line(report: Findings) -> str:
+    return f"written by {report.model}" if report.generated else f"given; measured with {report.model}"
 
 
 def cost_line(report: Findings) -> str:
     cost = report.cost
     return (
-        f"{cost.keep_sets:,} keep sets in {cost.forwards:,} forwards, {cost.tokens:,} tokens, {cost.seconds:.1f} s. "
-        f"{2 * len(report.blocks) + 1:,} forwards of the whole prompt would take {cost.multiple:.1f} times the tokens "
-        "of the effects."
+        f"{cost.keep_sets:,} keep sets in {cost.forwards:,} forwards, {cost.tokens:,} tokens, {cost.seconds:.1f} s; "
+        f"effort {report.effort}."
     )
-
-
-def answer_rows(report: Findings) -> list[tuple[str, str]]:
-    """Who reads what, and what the model then writes."""
-    answers = report.answers
-    return [
-        ("with everything", answers.clean),
-        ("only the evidence", answers.only_evidence),
-        ("without the evidence", answers.without_evidence),
-        ("no block at all", answers.no_context),
-    ]
 
 
 def number_list(numbers: tuple[int, ...] | list[int]) -> str:
     """3, 5 and 8."""
     words = [str(number) for number in numbers]
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
-
-
-def change(block: BlockReport) -> str:
-    """The change of the answer's log-probability, signed."""
-    return f"{-block.drop:+.2f}" if abs(block.drop) >= 0.005 else "0.00"

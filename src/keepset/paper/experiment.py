@@ -83,6 +83,8 @@ class Experiment:
     claims: Callable[[Results], list[Claim]] | None = None
     differences: tuple[Difference, ...] = ()
     choices: tuple[Choice, ...] = ()
+    jobs_on: Callable[[str, Path], Jobs] | None = None
+    """Scale, folder of data that keepset does not carry -> its runs; ``jobs`` looks in ``data``."""
     bench: bool = False
     """Measures this machine: run by ``keepset bench NAME``, never by ``keepset reproduce``."""
 

@@ -93,9 +93,10 @@ def _gold_sentence(context: str, sentences: Sequence[tuple[int, int]], answers: 
 
 def _articles(path: Path) -> list[dict[str, Any]]:
     try:
-        opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8")
-        with opened as file:
-            articles: list[dict[str, Any]] = json.load(file)["data"]
+        written = path.read_bytes()
+        articles: list[dict[str, Any]] = json.loads(gzip.decompress(written) if path.suffix == ".gz" else written)[
+            "data"
+        ]
     except OSError as error:
         raise ValueError(f"{path}: expected a SQuAD v1.1 file (JSON, or gzip of it), got: {error}") from error
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:

@@ -1,7 +1,8 @@
-"""Captum and ContextCite on the same records, each asked which record the answer came from.
+"""Captum and ContextCite on the same examples, each asked which record or sentence the answer came from.
 
 Both are optional (``pip install 'keepset[peers]'``) and imported when first used. Each function returns another
-function: example in, one score per record out. Both explain the same answer tokens that keepset scores.
+function: example in, one score per record out. Both explain the same answer tokens that keepset scores. ``cut`` says
+how an example is written: sentences of code records, unless the caller has others.
 """
 
 import copy
@@ -16,14 +17,40 @@ from importlib import import_module
 from importlib.metadata import version
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.paper.testbed.tasks.records import RecordExample
 
-ScoreRecords = Callable[[RecordExample], list[float]]
+
+class Written(Protocol):
+    """An example with its text."""
+
+    @property
+    def tokens(self) -> Tensor: ...
+    @property
+    def answer(self) -> tuple[int, ...]: ...
+    @property
+    def text(self) -> str: ...
+
+
+class Pieces(NamedTuple):
+    """The text of an example."""
+
+    before: str
+    sentences: list[str]
+    after: str
+    """From the last sentence to where the answer begins: ``between``, the question, the end of the prompt."""
+    between: str
+    question: str
+
+
+Score = Callable[[Written], list[float]]
+Cut = Callable[[Any], Pieces]
+"""How the examples of a comparison are written."""
 
 RECORD = re.compile(r"The code for [A-Z]+ is(?: now)? \d+\. ")
 ABLATIONS = 64
@@ -34,7 +61,16 @@ BATCH_TOKENS = 4_096
 """Larger batches are not tried: ContextCite keeps the logits of every token, 0.2 MB each at 50,000 words."""
 
 
-def captum_ablation(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> ScoreRecords:
+def record_pieces(example: RecordExample) -> Pieces:
+    """Code records and the question after them."""
+    sentences, before, after = split(example)
+    question = re.search(r"[^\n]+?\?", after)
+    if question is None:
+        raise ValueError(f"records: expected a question after the last record, got {after!r}")
+    return Pieces(before, sentences, after, "\n", question[0])
+
+
+def captum_ablation(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, cut: Cut = record_pieces) -> Score:
     """FeatureAblation through LLMAttribution, one feature per record: the log-probability lost without its text.
 
     It takes one variant per forward; there is no batch size to choose.
@@ -42,8 +78,8 @@ def captum_ablation(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) 
     captum = load_captum()
     attribution = captum.LLMAttribution(captum.FeatureAblation(model), tokenizer)
 
-    def score(example: RecordExample) -> list[float]:
-        sentences, before, after = split(example)
+    def score(example: Written) -> list[float]:
+        before, sentences, after, *_ = cut(example)
         if tokenizer.encode(example.text) != example.tokens.tolist():
             raise ValueError("tokenizer: expected the text of an example to be its tokens; Captum adds others")
         # A function as template: a format string would read braces in the text as fields.
@@ -56,8 +92,12 @@ def captum_ablation(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) 
 
 
 def context_cite(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, batch_size: int, ablations: int = ABLATIONS
-) -> ScoreRecords:
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    batch_size: int,
+    ablations: int = ABLATIONS,
+    cut: Cut = record_pieces,
+) -> Score:
     """A sparse linear model of the answer's log-odds, fitted to random halves of the records."""
     peer = load_context_cite()
     padded = copy.deepcopy(tokenizer)  # it sets the padding of the tokenizer it is given
@@ -83,19 +123,16 @@ def context_cite(
         def get_context(self, mask: Any = None) -> str:
             return "".join(text for i, text in enumerate(self.records) if mask is None or mask[i])
 
-    def score(example: RecordExample) -> list[float]:
-        sentences, _, after = split(example)
-        question = re.search(r"[^\n]+?\?", after)
-        if question is None:
-            raise ValueError(f"records: expected a question after the last record, got {after!r}")
+    def score(example: Written) -> list[float]:
+        _, sentences, _, between, question = cut(example)
         citer = peer.ContextCiter(
             model,
             padded,
             "".join(sentences),
-            question[0],
+            question,
             num_ablations=ablations,
             batch_size=batch_size,
-            prompt_template="{context}\n{query}",
+            prompt_template=f"{{context}}{between}{{query}}",
             partitioner=Records(sentences),
         )
         _, prompt = citer._get_prompt_ids(return_prompt=True)

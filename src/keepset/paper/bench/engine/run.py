@@ -191,7 +191,7 @@ def written_candidates(example: Example) -> Sequence[tuple[int, ...]]:
     return example.candidates
 
 
-def load_peers(subject: Subject) -> tuple[dict[str, peers.ScoreRecords], dict[int, float]]:
+def load_peers(subject: Subject) -> tuple[dict[str, peers.Score], dict[int, float]]:
     """The other tools, ContextCite at its fastest batch size, and the seconds that chose it."""
     example = subject.units[0][0]
     assert subject.tokenizer is not None
@@ -203,7 +203,7 @@ def load_peers(subject: Subject) -> tuple[dict[str, peers.ScoreRecords], dict[in
     }, seconds
 
 
-def measure(setting: Setting, subject: Subject, others: dict[str, peers.ScoreRecords]) -> Tally:
+def measure(setting: Setting, subject: Subject, others: dict[str, peers.Score]) -> Tally:
     """All sides on all units."""
     tally = Tally()
     warm_up(subject)
@@ -215,9 +215,7 @@ def measure(setting: Setting, subject: Subject, others: dict[str, peers.ScoreRec
     return tally
 
 
-def measure_unit(
-    tally: Tally, unit: int, setting: Setting, subject: Subject, others: dict[str, peers.ScoreRecords]
-) -> None:
+def measure_unit(tally: Tally, unit: int, setting: Setting, subject: Subject, others: dict[str, peers.Score]) -> None:
     """All sides on one unit; the side that starts is another one each time."""
     examples = subject.units[unit]
     asks = all_asks(examples)

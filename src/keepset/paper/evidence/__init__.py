@@ -1,0 +1,33 @@
+"""Evidence a reader agrees with: which sentence of a natural text an answer rests on, keepset beside every other tool.
+
+SQuAD has been read by people, who marked the sentence that answers. Every tool gets the gold answer and the same
+sentences. Needs SQuAD v1.1 in a folder: ``keepset bench evidence --data FOLDER``, and for Captum and ContextCite
+``pip install 'keepset[peers]'``. Reading order: ``units`` and ``two_hop`` and ``documents`` (what is asked), ``tools``,
+``measure`` (the numbers), ``about`` (is the text about the question?), ``run``, ``tables``, ``claims``.
+"""
+
+from keepset.paper.evidence.claims import evidence_claims
+from keepset.paper.evidence.run import NAME, jobs
+from keepset.paper.evidence.tables import about_table, documents_table, squad_table, two_hop_table
+from keepset.paper.experiment import Experiment, Report
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    place=66,
+    jobs=jobs,
+    jobs_on=jobs,
+    reports=(
+        Report(
+            "Evidence on natural text beside Captum, ContextCite, ARC-JSD and the readouts; not in the text",
+            "labels",
+            lambda results: [
+                table
+                for make in (squad_table, two_hop_table, documents_table, about_table)
+                if (table := make(results)).rows
+            ],
+            beyond=True,
+        ),
+    ),
+    claims=evidence_claims,
+    bench=True,
+)

@@ -1,0 +1,85 @@
+"""What is claimed of evidence on natural text. The paper has no sentences; the bars are keepset's own.
+
+A claim about a figure holds when the figure itself reaches the bar, fails when the whole 95 % interval misses it, and
+cannot be told between.
+"""
+
+from keepset.paper.claim import FAILS, HOLDS, OPEN, Claim, interval, told
+from keepset.paper.evidence.about import DEV, OTHER, OWN, SAME, shares
+from keepset.paper.evidence.run import DOCUMENTS, SQUAD
+from keepset.paper.evidence.tables import KEEPSET, SHOWN, Pool, label, models, refused
+from keepset.paper.result import Metric
+from keepset.paper.results import Results
+from keepset.paper.statistics import bounds, sign_test
+
+FIRST, EXACTLY = 0.95, 0.85
+NOT_IN_TEXT, WRONGLY, SAME_ARTICLE = 0.95, 0.05, 0.8
+BEYOND = "not in it"
+SURE = 0.05
+
+
+def evidence_claims(results: Results) -> list[Claim]:
+    """Every bar, for every model that was run."""
+    found: list[Claim] = []
+    for model in models(results):
+        for questions, name in ((SQUAD, "SQuAD dev"), (DOCUMENTS, "documents of our own")):
+            if pool := Pool(results, model, questions, KEEPSET):
+                for what, words, bar in (("first", "first", FIRST), ("exactly", "and no other named", EXACTLY)):
+                    metric = pool.share(what)
+                    found.append(at_least(f"Gold sentence {words}, {name} ({model})", metric, bar))
+        if pool := Pool(results, model, SQUAD, KEEPSET):
+            found.append(nothing_better(results, model, pool))
+        if own := shares(results, model, DEV, OWN):
+            found.append(
+                at_most(f"Answerable questions called not in the text ({model})", refused(model, own), WRONGLY)
+            )
+            for kind, bar in ((OTHER, NOT_IN_TEXT), (SAME, SAME_ARTICLE)):
+                metric = refused(model, shares(results, model, DEV, kind))
+                found.append(at_least(f"Questions of the {kind} called not in the text ({model})", metric, bar))
+    return found
+
+
+def at_least(claim: str, metric: Metric, bar: float) -> Claim:
+    verdict = HOLDS if metric.value >= bar else FAILS if bounds(metric)[1] < bar else OPEN
+    return _claim(f"{claim}: at least {bar}", metric, verdict)
+
+
+def at_most(claim: str, metric: Metric, bar: float) -> Claim:
+    verdict = HOLDS if metric.value <= bar else FAILS if bounds(metric)[0] > bar else OPEN
+    return _claim(f"{claim}: at most {bar}", metric, verdict)
+
+
+def _claim(claim: str, metric: Metric, verdict: str) -> Claim:
+    return Claim(claim, BEYOND, interval(metric), f"{metric.n} questions", told(verdict, metric.n))
+
+
+def nothing_better(results: Results, model: str, ours: Pool) -> Claim:
+    """No tool spends less CPU time and has the gold sentence first, or alone, more often, on the same questions.
+
+    Fails where a cheaper tool is ahead beyond chance (sign test), cannot be told where one is ahead within it.
+    """
+    ahead, surely, compared = [], False, 0
+    for tool in SHOWN:
+        theirs = Pool(results, model, SQUAD, tool)
+        common = [part for part in theirs.parts if part in ours.parts]
+        if tool == KEEPSET or not common:
+            continue
+        compared += 1
+        if theirs.mean("seconds", common).value >= ours.mean("seconds", common).value:
+            continue
+        for what in ("first", "exactly"):
+            mine, other = (pool.share(what, common).each or "" for pool in (ours, theirs))
+            pairs = list(zip(mine, other, strict=True))
+            wins, losses = pairs.count(("0", "1")), pairs.count(("1", "0"))
+            if wins > losses:
+                ahead.append(f"{label(tool)} ({what}: {wins} questions against {losses})")
+                surely |= sign_test(wins, losses) < SURE
+    verdict = HOLDS if not ahead else FAILS if surely else OPEN
+    n = ours.share("first").n
+    return Claim(
+        f"No tool cheaper and better, SQuAD dev ({model})",
+        BEYOND,
+        f"none of {compared}" if not ahead else ", ".join(ahead),
+        f"{n} questions",
+        told(verdict, n),
+    )

@@ -1,0 +1,144 @@
+"""How a run is made: one file per model, set of questions, tool and part.
+
+A part is 20 questions, so that a stopped run loses at most one, and a new tool runs alone. Parts come before tools: the
+first questions have every tool early. What every tool is measured with (the answer under random masks, and without the
+best sentences) is read once per part while a process lasts.
+"""
+
+import time
+from functools import lru_cache, partial
+from pathlib import Path
+
+import torch
+from pydantic import BaseModel, ConfigDict
+
+from keepset import seeds
+from keepset.paper.bench.engine import peers
+from keepset.paper.bench.models import TINY, loaded
+from keepset.paper.bench.timing import one_thread
+from keepset.paper.evidence.about import OURS, run_about, run_about_documents
+from keepset.paper.evidence.documents import document_units, outcome_of_each
+from keepset.paper.evidence.measure import HALVES, Truth, metrics, outcome, truth_of
+from keepset.paper.evidence.tools import PEERS, TOOLS
+from keepset.paper.evidence.units import DEV, RUN, TUNE, Unit, squad_units, two_hop_units
+from keepset.paper.experiment import Jobs, run_result
+from keepset.paper.result import RunResult
+
+NAME = "evidence"
+SMALL_MODEL, LARGE_MODEL = "smollm2-135m-instruct", "qwen2.5-coder-1.5b-instruct"
+DATA = Path("data")
+"""Where SQuAD is looked for unless ``--data`` says otherwise."""
+SQUAD, TWO_HOP, DOCUMENTS = "squad", "two-hop", "documents"
+
+
+class Setting(BaseModel):
+    """One model and how much it is asked."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str
+    """Bundled model, or 'tiny' for untrained weights."""
+    questions: int
+    """Of SQuAD dev, and as many of the tuning articles for what a text is about."""
+    two_hop: int
+    """Constructed documents."""
+    documents: int = 30
+    """At most so many questions of our own documents."""
+    part: int = 20
+    """Questions of one file."""
+
+
+def settings(scale: str) -> tuple[Setting, ...]:
+    """Sizes of a scale; ``small`` and ``paper`` ask the same of the same models."""
+    if scale == "smoke":
+        return (Setting(model=TINY, questions=3, two_hop=2, documents=2, part=2),)
+    return (
+        Setting(model=SMALL_MODEL, questions=200, two_hop=60),
+        Setting(model=LARGE_MODEL, questions=60, two_hop=60),
+    )
+
+
+def jobs(scale: str, data: Path = DATA) -> Jobs:
+    """Model by model: every tool on part after part of SQuAD, then two-hop questions, then documents."""
+    every: Jobs = {}
+    for setting in settings(scale):
+        folder = f"{NAME}/{setting.model}"
+        for part in parts(setting.questions, setting.part):
+            for tool in TOOLS:
+                every[f"{folder}/{SQUAD}/{file_name(tool)}-{part}"] = partial(
+                    run_tool, scale, setting, data, SQUAD, tool, part
+                )
+                if tool == next(iter(TOOLS)):
+                    for split in (DEV, TUNE):
+                        every[f"{folder}/about/{split}-{part}"] = partial(
+                            run_about, scale, setting.model, data, split, setting.questions, setting.part, part
+                        )
+        if document_units():
+            every[f"{folder}/about/{OURS}-0"] = partial(run_about_documents, scale, setting.model)
+        for name, size in ((TWO_HOP, setting.two_hop), (DOCUMENTS, min(setting.documents, len(document_units())))):
+            for part in parts(size, setting.part):
+                for tool in TOOLS:
+                    every[f"{folder}/{name}/{file_name(tool)}-{part}"] = partial(
+                        run_tool, scale, setting, data, name, tool, part
+                    )
+    return every
+
+
+def parts(questions: int, size: int) -> range:
+    return range(-(-questions // size))
+
+
+def file_name(tool: str) -> str:
+    return tool.replace(" ", "-")
+
+
+def run_tool(scale: str, setting: Setting, data: Path, questions: str, tool: str, part: int) -> RunResult:
+    """One tool on one part of one set of questions."""
+    started = time.monotonic()
+    model, tokenizer = loaded(setting.model)
+    with one_thread():
+        truths = part_truths(setting, data, questions, part)
+        ready = TOOLS[tool](model, tokenizer)
+        warm_up(setting.model)
+        outcomes = [outcome(ready, truth, model) for truth in truths]
+    return run_result(
+        NAME,
+        scale,
+        started,
+        at={"model": setting.model, "questions": questions, "tool": tool, "part": part},
+        config={
+            "questions": questions,
+            "part_size": setting.part,
+            "threads": 1,
+            "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
+            "half_masks": HALVES,
+            **({"peers": peers.versions()} if tool in PEERS else {}),
+        },
+        seeds={"evaluation": seeds.EVALUATION.seed(RUN), "intervention": seeds.INTERVENTION.seed(RUN)},
+        counts={"questions": len(truths), "sentences": sum(truth.task.n_blocks for truth in truths)},
+        metrics=[*metrics(outcomes), *(outcome_of_each(truths, outcomes) if questions == DOCUMENTS else ())],
+        command=f"keepset bench {NAME} --data FOLDER --only {setting.model}/{questions}/{file_name(tool)}-{part}",
+    )
+
+
+@lru_cache(maxsize=1)
+def part_truths(setting: Setting, data: Path, questions: str, part: int) -> list[Truth]:
+    """The questions of a part, with what has been read of them so far."""
+    model, tokenizer = loaded(setting.model)
+    chosen = part_units(setting, data, questions)[part * setting.part : (part + 1) * setting.part]
+    return [truth_of(unit, model, tokenizer) for unit in chosen]
+
+
+def part_units(setting: Setting, data: Path, questions: str) -> list[Unit]:
+    """All questions of a set."""
+    if questions == SQUAD:
+        return squad_units(data, setting.questions)
+    return two_hop_units(setting.two_hop) if questions == TWO_HOP else document_units()[: setting.documents]
+
+
+@lru_cache(maxsize=1)
+def warm_up(name: str) -> None:
+    """The first forward of a process pays for allocations; nobody's time."""
+    model, _ = loaded(name)
+    with torch.inference_mode():
+        model(torch.arange(64, device=model.device)[None], use_cache=False)

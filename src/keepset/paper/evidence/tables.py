@@ -1,0 +1,251 @@
+"""Tools side by side: SQuAD, two-sentence answers, documents of our own; and what a text is about."""
+
+from collections.abc import Callable, Sequence
+
+from keepset.labels.about import about_threshold
+from keepset.paper.evidence.about import DEV, KINDS, OTHER, OURS, OWN, SAME, UNANSWERED, auc, shares
+from keepset.paper.evidence.measure import pooled_mean, pooled_shares, told
+from keepset.paper.evidence.run import DOCUMENTS, SQUAD, TWO_HOP
+from keepset.paper.evidence.tools import FLOOR, HALF, OF_LARGEST, TOOLS
+from keepset.paper.result import Coordinate, Metric
+from keepset.paper.results import Results
+from keepset.paper.table import Table, with_interval
+
+KEEPSET = "keepset evidence"
+"""The effort that ``keepset explain`` starts with."""
+LABELS = {
+    "bm25": "BM25 of the question",
+    "attention": "answer-row attention",
+    "saliency": "gradient saliency",
+    "arc-jsd": "ARC-JSD",
+    "contextcite-32": "ContextCite, 32 ablations",
+    "contextcite-64": "ContextCite, 64 ablations",
+    "captum": "Captum FeatureAblation",
+}
+SHOWN = (
+    *(tool for tool in TOOLS if tool.startswith("keepset")),
+    *(tool for tool in TOOLS if not tool.startswith("keepset")),
+)
+RULE = (
+    f"Sets: keepset's own rule; leave-one-out: drops over {FLOOR} nats and over {OF_LARGEST} of the largest; every "
+    f"other tool: scores of at least {HALF} of the best, one rule for all, tuned on nothing."
+)
+
+
+class Pool:
+    """Numbers of one model, tool and set of questions over all parts that were run."""
+
+    def __init__(self, results: Results, model: str, questions: str, tool: str) -> None:
+        self.results = results
+        self.at: dict[str, Coordinate] = {"model": model, "questions": questions, "tool": tool}
+        found = (run.at for run in results.runs.values())
+        self.parts = sorted(
+            int(at["part"]) for at in found if all(at.get(name) == value for name, value in self.at.items())
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.parts)
+
+    def share(self, what: str, parts: Sequence[int] | None = None) -> Metric:
+        return pooled_shares(what, self._each(what, parts))
+
+    def mean(self, what: str, parts: Sequence[int] | None = None, **at: Coordinate) -> Metric:
+        return pooled_mean(what, self._each(what, parts, **at))
+
+    def _each(self, what: str, parts: Sequence[int] | None, **at: Coordinate) -> list[Metric]:
+        wanted = self.parts if parts is None else parts
+        return [self.results.metric(what, part=part, **self.at, **at) for part in wanted]
+
+
+def models(results: Results) -> list[str]:
+    return list(dict.fromkeys(str(run.at["model"]) for run in results.runs.values()))
+
+
+def label(tool: str) -> str:
+    return LABELS.get(tool, tool)
+
+
+def tool_rows(
+    results: Results, questions: str, cells: Callable[[Pool], tuple[str, ...]]
+) -> tuple[tuple[str, ...], ...]:
+    """One row per model and tool that was run, a rule between models."""
+    rows: list[tuple[str, ...]] = []
+    for model in models(results):
+        pools = {tool: Pool(results, model, questions, tool) for tool in SHOWN}
+        found = [(model, label(tool), *cells(pool)) for tool, pool in pools.items() if pool]
+        rows += [(), *found] if rows and found else found
+    return tuple(rows)
+
+
+def squad_table(results: Results) -> Table:
+    """Every tool on questions whose answer stands in one sentence."""
+
+    def cells(pool: Pool) -> tuple[str, ...]:
+        first = pool.share("first")
+        return (
+            str(first.n),
+            with_interval(first),
+            with_interval(pool.share("exactly")),
+            f"{pool.mean('precision').value:.2f}",
+            f"{pool.mean('recall').value:.2f}",
+            f"{pool.mean('size').value:.1f}",
+            with_interval(pool.mean("drop", top=1)),
+            with_interval(pool.mean("drop", top=3)),
+            with_interval(pool.mean("datamodelling")),
+            f"{pool.mean('seconds').value:.2f}",
+            f"{pool.mean('tokens').value:,.0f}",
+        )
+
+    return Table(
+        name="evidence-squad",
+        caption=(
+            "Which sentence of a paragraph the gold answer rests on: SQuAD dev, one question a paragraph of 5 to 14 "
+            "sentences, all articles in turn, the answer in exactly one sentence. Gold first: the sentence with the "
+            "answer alone has the highest score. Exactly: the named set is that sentence. Drop: nats of the gold "
+            "answer's log-probability lost when the tool's best 1 and 3 sentences are hidden. LDS: rank correlation of "
+            "summed scores with the log-probability under 8 random halves. 95 % intervals in brackets."
+        ),
+        columns=(
+            "Model",
+            "Tool",
+            "n",
+            "gold first",
+            "exactly gold",
+            "precision",
+            "recall",
+            "sentences",
+            "drop, top 1",
+            "drop, top 3",
+            "LDS",
+            "CPU s",
+            "tokens",
+        ),
+        rows=tool_rows(results, SQUAD, cells),
+        notes=(
+            RULE,
+            "All tools attribute the log-probability of the gold answer, whatever the model would say. Drops and LDS "
+            "are read with keepset's masking for all alike. Seconds are CPU seconds of one thread per question, tokens "
+            "what went through the model forward (saliency also goes backward).",
+        ),
+    )
+
+
+def two_hop_table(results: Results) -> Table:
+    """Answers that need two sentences."""
+
+    def cells(pool: Pool) -> tuple[str, ...]:
+        whole = pool.share("whole")
+        return (
+            str(whole.n),
+            with_interval(whole),
+            with_interval(pool.share("exactly")),
+            with_interval(pool.share("ranked")),
+            f"{pool.mean('size').value:.1f}",
+            f"{pool.mean('seconds').value:.2f}",
+        )
+
+    return Table(
+        name="evidence-two-hop",
+        caption=(
+            "Answers that need two sentences (who holds an office, where that person lives), in constructed documents "
+            "of ten: the whole pair in the named set, exactly the pair, and the pair before all others. 95 % intervals "
+            "in brackets."
+        ),
+        columns=("Model", "Tool", "n", "whole pair", "exactly the pair", "pair first", "sentences", "CPU s"),
+        rows=tool_rows(results, TWO_HOP, cells),
+        notes=(RULE,),
+    )
+
+
+def documents_table(results: Results) -> Table:
+    """Documents of our own, with what keepset gets wrong."""
+
+    def cells(pool: Pool) -> tuple[str, ...]:
+        first = pool.share("first")
+        return (
+            str(first.n),
+            with_interval(first),
+            with_interval(pool.share("exactly")),
+            f"{pool.mean('size').value:.1f}",
+            f"{pool.mean('seconds').value:.2f}",
+        )
+
+    return Table(
+        name="evidence-documents",
+        caption=(
+            "A contract with amendments, a meeting log with corrections and an encyclopedia page, written for this "
+            "test: the gold sentence first, and exactly the gold sentences named. 95 % intervals in brackets."
+        ),
+        columns=("Model", "Tool", "n", "gold first", "exactly gold", "sentences", "CPU s"),
+        rows=tool_rows(results, DOCUMENTS, cells),
+        notes=(RULE, *refusals(results), *failures(results)),
+    )
+
+
+def refusals(results: Results) -> list[str]:
+    """One line per model: which questions are said not to be in the text."""
+    found = []
+    for model in models(results):
+        by_kind = {kind: shares(results, model, OURS, kind) for kind in (UNANSWERED, OWN)}
+        if all(by_kind.values()):
+            unanswered, own = (
+                f"{round(refused(model, values).value * len(values))} of {len(values)}" for values in by_kind.values()
+            )
+            found.append(f"Said not to be in the text by {model}: {unanswered} that no sentence answers, {own} others.")
+    return found
+
+
+def failures(results: Results) -> list[str]:
+    """One line per question of which keepset does not name exactly the gold sentences."""
+    found = []
+    for model in models(results):
+        asked = results.select("question", model=model, tool=KEEPSET)
+        for row in asked[asked["value"] == 0].to_dict("records"):
+            place = "first" if row["first"] else "not first"
+            found.append(
+                f"Missed by {model}, {row['document']}: {row['question']} Gold {row['gold']} ({place}), "
+                f"named {row['chosen']}."
+            )
+    return found
+
+
+def about_table(results: Results) -> Table:
+    """Whether a text is about a question."""
+    rows = []
+    for model in models(results):
+        by_kind = {kind: shares(results, model, DEV, kind) for kind in KINDS}
+        if all(by_kind.values()):
+            rows.append(
+                (
+                    model,
+                    f"{about_threshold(model):.3f}",
+                    str(len(by_kind[OWN])),
+                    f"{auc(by_kind[OWN], by_kind[SAME]):.3f}",
+                    f"{auc(by_kind[OWN], by_kind[OTHER]):.3f}",
+                    *(with_interval(refused(model, values)) for values in by_kind.values()),
+                )
+            )
+    return Table(
+        name="evidence-about",
+        caption=(
+            "Whether a paragraph is about a question: how much likelier the paragraph makes the question. SQuAD dev: "
+            "its own question, one of another paragraph of the same article, one of another article. Refused: called "
+            "not in the text at the threshold that keepset has, which was chosen on other articles. 95 % intervals in "
+            "brackets."
+        ),
+        columns=(
+            "Model",
+            "threshold",
+            "n each",
+            "AUC, same article",
+            "AUC, other article",
+            *(f"refused, {kind}" for kind in KINDS),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def refused(model: str, values: Sequence[float]) -> Metric:
+    """Share under the threshold that keepset has for the model."""
+    threshold = about_threshold(model)
+    return told("refused", [value < threshold for value in values])

@@ -1,0 +1,30 @@
+"""Words in common: Okapi BM25 of a question with each of some texts. Needs no model."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+K1 = 1.5
+"""How soon further occurrences of a word in a text stop counting."""
+B = 0.75
+"""How much a long text is discounted."""
+
+
+def bm25(question: str, texts: Sequence[str]) -> list[float]:
+    """One score per text, of the lower-cased words; rare words count more, where "rare" is among ``texts``."""
+    documents = [Counter(words(text)) for text in texts]
+    lengths = [counts.total() for counts in documents]
+    mean = max(sum(lengths) / max(len(lengths), 1), 1.0)
+    scores = [0.0] * len(documents)
+    for word in dict.fromkeys(words(question)):
+        holding = sum(word in counts for counts in documents)
+        rarity = math.log(1 + (len(documents) - holding + 0.5) / (holding + 0.5))
+        for i, counts in enumerate(documents):
+            often = counts[word]
+            scores[i] += rarity * often * (K1 + 1) / (often + K1 * (1 - B + B * lengths[i] / mean))
+    return scores
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())

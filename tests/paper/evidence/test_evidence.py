@@ -1,0 +1,152 @@
+"""The whole benchmark on a tiny model and three tiny questions: every tool, every table, every claim."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from keepset.cli import app
+from keepset.paper.bench.engine import peers
+from keepset.paper.claim import FAILS, HOLDS, OPEN
+from keepset.paper.evidence.about import DEV, KINDS, TUNE, asked_of, auc, choose_threshold, shares
+from keepset.paper.evidence.claims import at_least, at_most, nothing_better
+from keepset.paper.evidence.measure import told
+from keepset.paper.evidence.run import SQUAD, TWO_HOP, file_name, jobs
+from keepset.paper.evidence.tables import KEEPSET, Pool, about_table, squad_table, two_hop_table
+from keepset.paper.evidence.tools import PEERS, TOOLS
+from keepset.paper.evidence.units import FILES
+from keepset.paper.result import Metric, RunResult
+from keepset.paper.results import Results, read_results
+from keepset.text.squad import read_squad
+
+
+def peers_installed() -> bool:
+    try:
+        peers.load_captum()
+        peers.load_context_cite()
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two articles of two paragraphs, in both files."""
+    folder = tmp_path_factory.mktemp("data")
+    articles = []
+    for title in ("Pier", "Mill"):
+        paragraphs = []
+        for number in range(2):
+            facts = [f"The {title} had {word} {number}." for word in ("owner", "roof", "gate", "clock", "bell")]
+            context = " ".join(facts)
+            answer = f"gate {number}"
+            asked = {
+                "id": f"{title}{number}",
+                "question": f"What did {title} {number} have?",
+                "answers": [{"text": answer, "answer_start": context.index(answer)}],
+            }
+            paragraphs.append({"context": context, "qas": [asked]})
+        articles.append({"title": title, "paragraphs": paragraphs})
+    for name in FILES.values():
+        (folder / name).write_bytes(gzip.compress(json.dumps({"data": articles}).encode()))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """The smoke scale as it comes from disk, without the other tools where they are not installed."""
+    folder = tmp_path_factory.mktemp("results")
+    command = ["bench", "evidence", "--scale", "smoke", "--results", str(folder), "--data", str(data)]
+    wanted = [tool for tool in TOOLS if tool not in PEERS or peers_installed()]
+    for only in ("about", *(f"/{file_name(tool)}-" for tool in wanted)):
+        run = CliRunner().invoke(app, [*command, "--only", only])
+        assert run.exit_code == 0, run.output
+    return read_results(folder, "smoke")
+
+
+def test_every_tool_has_every_question_once(results: Results, data: Path) -> None:
+    wanted = [tool for tool in TOOLS if tool not in PEERS or peers_installed()]
+    names = [name for name in jobs("smoke", data) if not any(f"/{file_name(peer)}-" in name for peer in PEERS)]
+    assert set(names) <= set(results.runs)
+    for tool in wanted:
+        for questions, n in ((SQUAD, 3), (TWO_HOP, 2)):
+            pool = Pool(results, "tiny", questions, tool)
+            assert pool.share("first").n == pool.mean("drop", top=3).n == n
+        assert (Pool(results, "tiny", SQUAD, tool).mean("tokens").value == 0) == (tool == "bm25")
+
+
+def test_keepset_reads_less_than_tools_that_ablate(results: Results) -> None:
+    tokens = {tool: Pool(results, "tiny", SQUAD, tool).mean("tokens").value for tool in TOOLS if tool not in PEERS}
+    assert tokens[KEEPSET] <= tokens["keepset exact"]
+    assert tokens["leave-one-out"] < tokens["arc-jsd"], "the same question, with common beginnings read once"
+
+
+def test_tables_have_a_row_for_every_tool(results: Results) -> None:
+    for table in (squad_table(results), two_hop_table(results)):
+        assert [row[1] for row in table.rows][:4] == [tool for tool in TOOLS if tool.startswith("keepset")]
+        assert len(table.rows) == len(results.coordinates("tool"))
+        assert table.markdown()
+        assert table.latex()
+    (row,) = about_table(results).rows
+    assert row[2] == "3"
+
+
+def test_parts_come_before_tools(data: Path) -> None:
+    names = list(jobs("small", data))
+    first = names.index("evidence/smollm2-135m-instruct/squad/contextcite-64-0")
+    assert first < names.index("evidence/smollm2-135m-instruct/squad/keepset-evidence-1")
+    assert sum("/squad/bm25" in name for name in names) == 10 + 3
+
+
+def test_a_paragraph_is_asked_its_own_its_articles_and_another_question(data: Path) -> None:
+    everybody = read_squad(data / FILES[DEV])
+    for number, paragraph in enumerate(everybody):
+        asked = dict(asked_of(paragraph, everybody, number))
+        assert tuple(asked) == KINDS
+        own, same, other = asked.values()
+        assert own == paragraph.question
+        assert same != own
+        assert paragraph.article in same
+        assert paragraph.article not in other
+
+
+def test_the_threshold_refuses_at_most_its_share(results: Results, capsys: pytest.CaptureFixture[str]) -> None:
+    own = shares(results, "tiny", TUNE, "own")
+    assert choose_threshold(results, "tiny") == min(own), "of three none may be refused"
+    assert "own 0 of 3" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="expected results of the tuning articles for other, got none"):
+        choose_threshold(results, "other")
+    assert auc([1, 2], [0, 1]) == pytest.approx(3.5 / 4)
+
+
+def tool_run(tool: str, seconds: float, first: str) -> RunResult:
+    metrics = [told(what, [one == "1" for one in first]) for what in ("first", "exactly")]
+    metrics.append(Metric(what="seconds", value=seconds, n=len(first), low=seconds, high=seconds))
+    at = {"model": "m", "questions": SQUAD, "tool": tool, "part": 0}
+    fields = {"command": "", "config": {}, "seeds": {}, "commit": "", "versions": {}, "counts": {}, "seconds": 0}
+    return RunResult(experiment="evidence", scale="smoke", at=at, metrics=tuple(metrics), **fields)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "first", "verdict"),
+    [
+        (2.0, "1" * 30, HOLDS),  # better, and dearer
+        (0.5, "1" * 10 + "0" * 20, HOLDS),  # cheaper, and as good
+        (0.5, "1" * 12 + "0" * 18, OPEN),  # cheaper, and ahead by chance
+        (0.5, "1" * 30, FAILS),
+    ],
+)
+def test_a_cheaper_and_better_tool_is_named(seconds: float, first: str, verdict: str) -> None:
+    runs = {"a": tool_run(KEEPSET, 1.0, "1" * 10 + "0" * 20), "b": tool_run("captum", seconds, first)}
+    results = Results(runs)
+    claim = nothing_better(results, "m", Pool(results, "m", SQUAD, KEEPSET))
+    assert claim.verdict == verdict
+    assert ("Captum FeatureAblation" in claim.here) == (verdict != HOLDS)
+
+
+def test_a_bar_is_reached_missed_or_near() -> None:
+    shares = [told("first", [True] * right + [False] * (100 - right)) for right in (95, 92, 60)]
+    assert [at_least("x", metric, 0.95).verdict for metric in shares] == [HOLDS, OPEN, FAILS]
+    assert [at_most("x", metric, 0.65).verdict for metric in shares] == [FAILS, FAILS, HOLDS]
