@@ -167,7 +167,8 @@ def explain(
     if str(json) == "-":
         sys.stdout.write(json_text(reports))
     else:
-        for report in reports:
+        for i, report in enumerate(reports):
+            out_console.print("\n" * bool(i), end="")
             report.show(out_console)
         if json:
             write_text(json, json_text(reports))

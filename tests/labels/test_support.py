@@ -1,6 +1,5 @@
 """The rule of worth on answers whose truth is known by hand: a rule says what each keep set does to each token."""
 
-import math
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -228,8 +227,17 @@ def test_natural_text() -> None:
         return find_support(Answer(text_example(tokenizer, text, question, answer), Fast(model)))
 
     copies = found("Who runs the archive?", "Mr Vane runs the archive.")
-    assert copies.evidence | copies.others >= {3}
     assert copies.evidence | copies.others | copies.close == {3, 4}
     assert found("What is the code of the safe now?", "7730").evidence == {5}
     assert found("When is lunch served?", "at noon").evidence == {2}
-    assert math.isfinite(copies.worth)
+
+
+def test_an_answer_that_the_whole_text_does_not_help_rests_on_the_block_that_helps_alone() -> None:
+    def rule(keep: KeepSet) -> list[float]:
+        return [-1.0] if keep == {2} else [-1.5] if keep == {5} else [-3.0]  # put off by everything together
+
+    found = find_support(answer_of(rule))
+    assert found.worth == 0
+    assert found.evidence == {2}
+    assert found.close == {5}
+    assert find_support(answer_of(lambda keep: [-3.0])).evidence == set()

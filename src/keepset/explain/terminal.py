@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from keepset.explain.findings import Findings, PartReport
-from keepset.explain.words import NOT_IN_TEXT, cited, cost_line, reply_rows, source_line, verdict
+from keepset.explain.words import ANYWAY, NOT_IN_TEXT, cited, cost_line, reply_rows, source_line, verdict
 
 BAR = 10
 """Cells of a full bar."""
@@ -26,10 +26,17 @@ def show(report: Findings, console: Console) -> None:
     if not report.in_text:
         console.print("\nWhat the reply rests on all the same", style="bold")
     for part in report.parts:
-        console.print()
-        _show_part(report, part, console)
+        if part.spoken:
+            console.print()
+            _show_part(report, part, console)
     if any(part.evidence for part in report.parts):
         console.print("bars: how much of what the whole text adds the block restores alone", style="dim")
+    anyway = [part for part in report.parts if not part.spoken]
+    if anyway:
+        console.print()
+        console.print(ANYWAY if len(anyway) > 1 else verdict(anyway[0]))
+        for part in anyway:
+            console.print(Padding(_plain(f"“{part.text}”", "dim"), (0, 0, 0, 2)))
     console.print("\nWhat the model writes", style="bold")
     console.print(_grid(reply_rows(report), "cyan"))
     console.print()
@@ -48,7 +55,7 @@ def _heading(report: Findings) -> Table:
 
 def _show_part(report: Findings, part: PartReport, console: Console) -> None:
     console.print(Text.assemble("“", _plain(part.text), "”"))
-    console.print(Padding(Text(verdict(part), style="dim" if not part.evidence else ""), (0, 0, 0, 2)))
+    console.print(Padding(Text(verdict(part)), (0, 0, 0, 2)))
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True)
     table.add_column(justify="right", no_wrap=True)

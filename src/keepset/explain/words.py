@@ -5,6 +5,7 @@ import re
 from keepset.explain.findings import Findings, PartReport
 
 NOT_IN_TEXT = "This text does not seem to answer that."
+ANYWAY = "The text adds little to these: the model would write them, or something like them, anyway."
 MOST = 0.5
 """Share of the worth from which it is worth saying that something else restores it, or that hiding a block takes it."""
 FINAL_MARK = re.compile(r"[\s.!?…。！？\"'”’»)\]]*$")
@@ -48,7 +49,7 @@ def verdict(part: PartReport) -> str:
         said = f"Block {named} is enough alone."
         said += f" {number_list(part.close)} {'comes' if len(part.close) == 1 else 'come'} close." if part.close else ""
     else:
-        said = f"Blocks {named} together are enough; no block is alone."
+        said = f"Blocks {named} together are enough; no single block is."
     return " ".join([said, *_refutations(part)])
 
 

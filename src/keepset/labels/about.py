@@ -14,8 +14,8 @@ from keepset.interventions import Ask, Executor
 from keepset.text.prompt import encode, lay_out
 from keepset.text.split import Blocks
 
-SMOLLM2_THRESHOLD = 0.22
-UNKNOWN_MODEL_THRESHOLD = 0.22
+SMOLLM2_THRESHOLD = 0.2
+UNKNOWN_MODEL_THRESHOLD = SMOLLM2_THRESHOLD
 """SmolLM2's, which is the only one that was tuned."""
 THRESHOLDS = {"smollm2-135m-instruct": SMOLLM2_THRESHOLD}
 """Model -> the share from which a text seems to be about a question. Tuned on SQuAD train articles by

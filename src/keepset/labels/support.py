@@ -31,7 +31,7 @@ SPEAKS = 0.5
 MOST_NATS = 4.0
 """What one token counts for at most: a rare name in a sentence must not outweigh everything else the sentence says."""
 LEAST_WORTH = 1.0
-"""Nats under which a text is worth nothing for an answer: the answer is as likely without it."""
+"""Nats under which a text as a whole is worth nothing for an answer: the answer is as likely without it."""
 NEARLY_ALL = 0.7
 """Share of the worth that evidence restores. Chosen on questions that are never evaluated: docs/explain.md."""
 AS_GOOD = 0.9
@@ -110,7 +110,7 @@ class Support:
     worth: float
     """Nats the whole text adds."""
     evidence: KeepSet = frozenset()
-    """The smallest set found that restores nearly all of the worth; empty where the text is worth nothing."""
+    """The smallest set found that restores nearly all of the worth; empty where no block makes the answer likelier."""
     others: KeepSet = frozenset()
     """Blocks outside the evidence that restore as much, each alone: they say it too."""
     close: KeepSet = frozenset()
@@ -180,8 +180,8 @@ def find_support(answer: Answer, tokens: slice = slice(None), effort: SupportEff
     check_support_effort(effort)
     worth = Worth(answer, tokens)
     n_blocks = len(answer.example.blocks)
-    if worth.nats < LEAST_WORTH:
-        return no_support(answer, tokens)
+    if not bool(worth.speaks.any()):  # a part of a longer reply that the text does not speak to rests on nothing
+        return weak_support(answer) if tokens == slice(None) else no_support(answer, tokens)
     if effort == "certified" and (certified := _certified(worth)):
         return certified
     singles = [frozenset({block}) for block in range(n_blocks)]
@@ -203,6 +203,24 @@ def find_support(answer: Answer, tokens: slice = slice(None), effort: SupportEff
         others, close = frozenset(), frozenset()
     left = None if effort == "evidence" else worth.restored([answer.everything - evidence - others])[0]
     return Support(worth.nats, evidence, others, close, tuple(shares), tuple(carried), total, left)
+
+
+def weak_support(answer: Answer) -> Support:
+    """Where no token gains from the whole text: the block that makes all of them likelier alone, if one does.
+
+    A small model can be put off by everything else a text says and still give the answer from the one sentence.
+    """
+    singles = [frozenset({block}) for block in range(len(answer.example.blocks))]
+    nothing, *alone = answer.read([frozenset(), *singles])
+    gains = [float((found - nothing).sum()) for found in alone]
+    most = max(gains)
+    if most <= 0:
+        return no_support(answer, slice(None))
+    shares = [gain / most for gain in gains]
+    evidence = frozenset({shares.index(1.0)})
+    others = _at_least(shares, AS_GOOD) - evidence
+    close = _at_least(shares, CLOSE) - evidence - others
+    return Support(Worth(answer, slice(None)).nats, evidence, others, close, tuple(shares), total=1.0)
 
 
 def no_support(answer: Answer, tokens: slice) -> Support:

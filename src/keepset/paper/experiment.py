@@ -47,7 +47,7 @@ class Report:
     @property
     def labels(self) -> tuple[str, ...]:
         """The labelled tables and figures of the paper that it is: 'tab:chain'."""
-        return tuple(part.strip() for part in self.label.split(",") if ":" in part)
+        return tuple(part for part in self.label.split(", ") if part.startswith(("tab:", "fig:")))
 
 
 @dataclass(frozen=True)

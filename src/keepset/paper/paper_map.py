@@ -95,7 +95,7 @@ def every_report() -> Iterator[tuple[Experiment, Report]]:
 def rows(files: Mapping[str, Sequence[str]], beyond: bool) -> Iterator[str]:
     for experiment, report in every_report():
         if report.beyond == beyond:
-            label = ", ".join(f"`{part}`" if ":" in part else part for part in report.label.split(", "))
+            label = ", ".join(f"`{part}`" if part in report.labels else part for part in report.label.split(", "))
             folders = ", ".join(f"`results/small/{name}/`" for name in (experiment.name, *report.needs))
             pages = [f"[{path.split('/')[-1]}]({path})" for path in files.get(f"{experiment.name}/{report.label}", ())]
             shown = ", ".join(pages) if pages else "not yet"

@@ -1,6 +1,6 @@
 """Every tool beside keepset: sentences in, one score per sentence out, and a set where the tool defines one.
 
-    keepset evidence    every sentence alone; leave-one-out only where no sentence is enough
+    keepset evidence    every sentence alone; where none is enough, every one beside the best
     keepset exact       every sentence alone and every sentence hidden
     keepset grouped     every sentence alone; sentences hidden in groups, singly only where a group moves the answer
     keepset certified   one set proved sufficient, necessary and stable among decoys; ``grouped`` where there is none
