@@ -184,7 +184,7 @@ def label(
     model: Annotated[str, typer.Option(help="Bundled name, folder, .gguf file or hub id.")],
     out: Annotated[Path, typer.Option(help="Folder for the labels; an unfinished job goes on.")],
     blocks: Annotated[str, typer.Option(help="sentence, paragraph, line or a number of tokens.")] = "paragraph",
-    effort: Annotated[str, typer.Option(help="exact, grouped or certified.")] = "exact",
+    effort: Annotated[str, typer.Option(help="evidence, exact, grouped or certified.")] = "evidence",
     shard_rows: Annotated[int, typer.Option(min=1, help="Rows per Parquet file.")] = 256,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
 ) -> None:
@@ -277,8 +277,10 @@ def ask(
     from keepset.pruning.commands import load_pruned_context
 
     with err_console.status("answering"):
-        answer = load_pruned_context(pruned, model).ask(question, max_new_tokens)
+        context = load_pruned_context(pruned, model)
+        answer = context.ask(question, max_new_tokens)
     out_console.print(answer, markup=False, highlight=False, soft_wrap=True)
+    err_console.print(context.read_share, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command()

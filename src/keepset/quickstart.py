@@ -105,7 +105,7 @@ def run_on(
     console.print("2. Hide lines and watch the answer: what it rests on, beside what it attends to")
     rows = [{"context": s.text, "question": f.question, "answer": f.answer} for s in training for f in s.facts]
     write_text(out / "questions.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    keepset.label(out / "questions.jsonl", (model, tokenizer), out / "labels", blocks="line", effort="grouped")
+    keepset.label(out / "questions.jsonl", (model, tokenizer), out / "labels", blocks="line")
     for row in shown_rows(out / "labels"):
         console.print(evidence_table(row))
 

@@ -64,12 +64,12 @@ class QuickstartOutcome:
 def evidence_table(row: LabelRow) -> Table:
     """The lines that matter and the lines that are looked at; the others are left out."""
     table = Table(title=f"{row.question} {row.answer}", title_justify="left")
-    for column in ("line", "text", "attention", "if hidden"):
+    for column in ("line", "text", "attention", "alone"):
         table.add_column(column, justify="left" if column == "text" else "right")
     table.add_column("evidence")
     for i in shown_lines(row):
         found = i in row.evidence
-        cells = (str(i), _short(row.blocks[i], 60), f"{row.attention[i]:.1%}", _nats(row, i))
+        cells = (str(i), _short(row.blocks[i], 60), f"{row.attention[i]:.1%}", _alone(row, i))
         table.add_row(*cells, "●" if found else "", style="bold green" if found else None)
     return table
 
@@ -151,8 +151,8 @@ def quickstart_page(outcome: QuickstartOutcome, labelled: list[LabelRow]) -> str
 <p class="soft">The routers learned from {outcome.labelled_questions} questions about {outcome.training_documents} other
 documents, whose evidence was found by hiding lines.</p>
 <h2>What an answer rests on</h2>
-<p class="soft">Lines were hidden and the answer watched. A dot: the evidence set, found that way. The most attended
-lines stand beside it.</p>
+<p class="soft">Lines were hidden and the answer watched: every line was left alone, and where none was enough, with
+others. A dot: the evidence set, found that way. The most attended lines stand beside it.</p>
 {"".join(map(_labelled, labelled))}
 </main></body>
 </html>
@@ -186,19 +186,19 @@ def _labelled(row: LabelRow) -> str:
     rows = "".join(
         f'<tr><td class="dot">{"●" if i in row.evidence else ""}</td><td class="number">{i}</td>'
         f'<td class="says">{escape(_short(row.blocks[i], 160))}</td><td class="number">{row.attention[i]:.1%}</td>'
-        f'<td class="number">{_nats(row, i)}</td></tr>'
+        f'<td class="number">{_alone(row, i)}</td></tr>'
         for i in shown_lines(row)
     )
     return (
         f'<p class="answer">{escape(row.question)} <b>{escape(row.answer)}</b></p>'
         '<table><tr><th></th><th class="number">line</th><th>text</th><th class="number">attention</th>'
-        f'<th class="number">if hidden</th></tr>{rows}</table>'
+        f'<th class="number">alone</th></tr>{rows}</table>'
     )
 
 
-def _nats(row: LabelRow, i: int) -> str:
-    """What hiding line ``i`` did to the answer; the grouped search leaves out lines that cannot matter."""
-    return f"{-row.drop[i]:+.1f} nats" if row.measured[i] else "no change"
+def _alone(row: LabelRow, i: int) -> str:
+    """Whether line ``i`` is enough for the answer when all others are hidden."""
+    return "enough" if row.sufficient[i] else "not enough"
 
 
 def _short(text: str, length: int) -> str:

@@ -9,6 +9,7 @@ import pytest
 from keepset.cli import main
 from keepset.paper.bench.models import tiny_model
 from keepset.policies import POLICIES
+from keepset.pruning.saved import read_saved
 from keepset.routers.block import BlockRouter, ReadModel
 
 Run = tuple[int, str, str]
@@ -55,8 +56,15 @@ def test_prune_then_ask(keepset: Keepset, tmp_path: Path, how: tuple[str, ...]) 
     assert "chosen" in out
     assert "written to doc.pruned" in out
     assert (tmp_path / "kept.txt").read_text().startswith("The code for NARO0")
-    code, first, _ = keepset("ask", "doc.pruned", "What is the code for NARO3?", "--max-new-tokens", "4")
+    code, first, said = keepset("ask", "doc.pruned", "What is the code for NARO3?", "--max-new-tokens", "4")
     assert code == 0
+    blocks = read_saved(tmp_path / "doc.pruned").record.blocks
+    kept = [block for block in blocks if block.kept]
+    share = sum(block.tokens for block in kept) / sum(block.tokens for block in blocks)
+    assert 0 < share < 1
+    expected = f"answered from {100 * share:.0f} % of the document's tokens: {len(kept)} of {len(blocks)} blocks"
+    assert said.splitlines() == [expected]
+    assert expected not in first, "standard output is the answer alone"
     assert keepset("ask", "doc.pruned", "What is the code for NARO3?", "--max-new-tokens", "4")[1] == first
     (tmp_path / "model").rename(tmp_path / "moved")
     assert keepset("ask", "doc.pruned", "Which?", "--model", "./moved", "--max-new-tokens", "4")[0] == 0

@@ -15,7 +15,8 @@ from keepset.blocks import Span
 from keepset.cli import main
 from keepset.jobs.manifest import read_manifest
 from keepset.jobs.runner import Loaded
-from keepset.jobs.training import check_labels, read_documents, router_examples
+from keepset.jobs.tables import read_rows
+from keepset.jobs.training import check_labels, read_documents, router_examples, teaches
 from keepset.paper.bench.models import tiny_model
 from keepset.routers.block import load_block_router, score_document
 from keepset.text.jsonl import Line, parse_row, row_example
@@ -100,7 +101,7 @@ def test_from_a_jsonl_file_to_a_router(
     assert run("train", labels, "--regime", regime, "--target", target, "--out", out, "--steps", 3) == 0
     printed = capsys.readouterr()
     assert printed.out == f"router in {out}: {regime}, {target}, for tiny and own blocks\n"
-    assert f"{labels}: rows 48, answered and with evidence " in printed.err
+    assert f"{labels}: rows 48, with evidence " in printed.err
     router = load_block_router(out)
     assert (router.regime, router.target) == (regime, target)
     tokens = torch.arange(20)
@@ -118,7 +119,9 @@ def test_from_a_jsonl_file_to_an_answer(
     assert run(*prune, "--budget", "0.5", "--out", pruned) == 0
     assert "by routed, pre_query, global" in capsys.readouterr().out
     assert run("ask", pruned, "What is the code for NARO?", "--max-new-tokens", 3) == 0
-    assert len(capsys.readouterr().out.splitlines()) >= 1
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) >= 1
+    assert "answered from " in printed.err
 
 
 def test_a_router_finds_the_facts_of_documents_it_has_not_seen(labels: Path, tiny: Loaded, tmp_path: Path) -> None:
@@ -131,6 +134,55 @@ def test_a_router_finds_the_facts_of_documents_it_has_not_seen(labels: Path, tin
         scores = score_document(router, model, example.tokens[: example.query.start], example.blocks)
         hits += ["code" in example.block_texts[i] for i in scores.topk(2).indices]
     assert sum(hits) / len(hits) > 0.9
+
+
+@pytest.mark.parametrize("regime", ["pre_query", "query_aware"])
+def test_training_says_what_it_finds_in_documents_it_held_out(
+    labels: Path, tiny: Loaded, tmp_path: Path, capsys: pytest.CaptureFixture[str], regime: str
+) -> None:
+    """Of 24 documents four, each with two facts that stand out whatever is asked."""
+    folder = relabel(labels, tmp_path / "labels")
+    keepset.train(folder, model=tiny, regime=regime, steps=100)
+    said = capsys.readouterr().err.splitlines()
+    (line,) = (line for line in said if line.startswith("held out: "))
+    assert line.startswith("held out: documents 4, questions 8; recall of their evidence ")
+    at_10, at_25 = (float(part.split()[0]) for part in line.split("evidence ")[1].split("blocks, "))
+    assert at_10 <= at_25
+    assert at_25 > 0.8 or regime == "query_aware", "two of 6 to 8 sentences"
+    assert not [line for line in said if line.startswith("few documents")]
+
+
+def test_few_documents_do_not_pass_in_silence(
+    labels: Path, tiny: Loaded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = relabel(labels, tmp_path / "labels")
+    manifest = read_manifest(folder / "manifest.json")
+    assert manifest is not None
+    for n_rows, held_out in ((8, False), (12, True)):
+        first = manifest.model_copy(update={"shards": manifest.shards[:1]})
+        other = tmp_path / str(n_rows)
+        (other / "data").mkdir(parents=True)
+        (other / "manifest.json").write_text(first.model_dump_json())
+        pq.write_table(pq.read_table(folder / manifest.shards[0].file).slice(0, n_rows), other / first.shards[0].file)
+        capsys.readouterr()
+        keepset.train(other, model=tiny, steps=2)
+        said = capsys.readouterr().err
+        assert f"few documents: {n_rows // 2}" in said
+        assert ("held out: documents 1, questions 2" in said) == held_out
+
+
+def test_rows_of_worth_count_whether_or_not_the_model_answers(labels: Path, tmp_path: Path) -> None:
+    folder = relabel(labels, tmp_path / "labels")
+    manifest = check_labels(folder)
+    path = folder / manifest.shards[0].file
+    (first, second, *_) = read_rows(path)
+    assert first.rule == second.rule == "paper"
+    assert teaches(first)
+    assert not teaches(first.model_copy(update={"clean_correct": False}))
+    worth = first.model_copy(update={"clean_correct": False, "rule": "worth", "worth": 3.0})
+    assert teaches(worth)
+    assert not teaches(worth.model_copy(update={"evidence": [], "case": "empty"}))
+    assert not teaches(worth.model_copy(update={"evidence": list(range(worth.n_blocks))}))
 
 
 def test_what_a_document_and_a_question_teach(labels: Path, tiny: Loaded, tmp_path: Path) -> None:
@@ -231,7 +283,9 @@ def test_labels_that_teach_nothing(labels: Path, tiny: Loaded, tmp_path: Path) -
         table = pq.read_table(folder / shard.file)
         wrong = [row | {"clean_correct": False} for row in table.to_pylist()]
         pq.write_table(pa.Table.from_pylist(wrong, schema=table.schema), folder / shard.file)
-    with pytest.raises(ValueError, match="expected rows that the model answers and that have evidence, got 0 of 48"):
+    with pytest.raises(
+        ValueError, match="expected rows whose answer rests on some blocks and not on others, got 0 of 48"
+    ):
         keepset.train(folder, model=tiny)
     (folder / manifest.shards[0].file).write_bytes(b"PAR1")
     with pytest.raises(ValueError, match=r"shard-00000\.parquet: expected a table written by 'keepset label'"):

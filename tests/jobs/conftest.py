@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from keepset.jobs.runner import Loaded
 from keepset.paper.bench.models import tiny_model
@@ -23,6 +24,17 @@ def row(i: int, **changes: object) -> dict[str, object]:
 @pytest.fixture(scope="session")
 def tiny() -> Loaded:
     return tiny_model()
+
+
+@pytest.fixture(scope="session")
+def sharp() -> Loaded:
+    """Untrained too, but sure of itself and of where it looks: what it says changes with what it sees."""
+    model, tokenizer = tiny_model()
+    with torch.no_grad():
+        model.lm_head.weight *= 20
+        for layer in model.model.layers:
+            layer.self_attn.q_proj.weight *= 20
+    return model, tokenizer
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from keepset.jobs import labelling as labelling_module
 from keepset.jobs.runner import Loaded
 from keepset.jobs.tables import SCHEMA, columns_table, read_rows
 from keepset.labels import find_evidence
+from keepset.labels.support import LEAST_WORTH, Answer, find_support
 from keepset.readouts import answer_attention, pool_attention
 from keepset.text.jsonl import parse_row, read_lines, row_example
 from tests.jobs.conftest import Write, row
@@ -43,20 +44,17 @@ OWN_BLOCKS = {
 }
 
 
-@pytest.mark.parametrize("effort", ["exact", "grouped", "certified"])
-def test_labels_are_those_of_the_engine(tiny: Loaded, write: Write, tmp_path: Path, effort: Any) -> None:
+@pytest.mark.parametrize("effort", ["evidence", "exact", "grouped", "certified"])
+def test_labels_are_those_of_the_engine(sharp: Loaded, write: Write, tmp_path: Path, effort: Any) -> None:
     data = write(row(0), row(1, **CANDIDATES), OWN_BLOCKS, row(3, context="One block.", id=5))
-    done = label(data, tiny, tmp_path / "out", effort=effort)
+    done = label(data, sharp, tmp_path / "out", effort=effort)
     assert done == Labelled(tmp_path / "out", rows=4, rejected=0, new=4, seconds=done.seconds)
-    model, tokenizer = tiny
+    model, tokenizer = sharp
     found = table(tmp_path / "out")
     assert [record["id"] for record in found] == ["1", "2", "own", "5"]
     for line, record in zip(read_lines(data), found, strict=True):
         given = parse_row(line)
         example = row_example(given, tokenizer, "paragraph")
-        scorer = ForcedChoice(lambda e: e.candidates) if given.candidates else TeacherForced()
-        effects = Effects([example], Fast(model), scorer, effort=effort)
-        (evidence,) = find_evidence(effects)
         assert record["line"] == given.line
         assert record["n_blocks"] == len(example.blocks) == len(record["blocks"])
         assert list(zip(record["char_start"], record["char_stop"], strict=True)) == list(example.places)
@@ -65,16 +63,52 @@ def test_labels_are_those_of_the_engine(tiny: Loaded, write: Write, tmp_path: Pa
         assert record["document_tokens"] == example.query.start
         assert (record["question"], record["answer"]) == (given.question, given.answer)
         assert record["candidates"] == list(given.candidates)
-        assert record["clean_correct"] == effects.clean_correct.item()
-        assert record["clean_log_prob"] == pytest.approx(effects.clean_log_prob.item(), abs=1e-4)
-        assert record["drop"] == pytest.approx(effects.drop[0].tolist(), abs=1e-4)
-        assert record["flip"] == effects.flip[0].tolist()
-        assert record["sufficient"] == effects.sufficient[0].tolist()
-        assert record["measured"] == effects.hidden.measured[0].tolist()
-        assert (set(record["evidence"]), record["case"]) == (evidence.blocks, evidence.case)
         attention = pool_attention(answer_attention(model, example.tokens[None], example.blocks), heads="mean")
         assert record["attention"] == pytest.approx(attention[0].tolist(), abs=1e-5)
         assert record["cost"] > 2 * len(example.tokens)
+        scorer = ForcedChoice(lambda e: e.candidates) if given.candidates else TeacherForced()
+        effects = Effects([example], Fast(model), scorer, effort="exact" if effort == "evidence" else effort)
+        assert record["clean_correct"] == effects.clean_correct.item()
+        assert record["clean_log_prob"] == pytest.approx(effects.clean_log_prob.item(), abs=1e-3)
+        if given.candidates or effort == "exact":
+            drop = torch.where(torch.tensor(record["measured"]), effects.drop[0], 0.0)
+            assert record["drop"] == pytest.approx(drop.tolist(), abs=1e-3)
+        if given.candidates:
+            (evidence,) = find_evidence(effects)
+            assert (record["rule"], record["worth"], record["others"]) == ("paper", 0, [])
+            assert record["sufficient"] == effects.sufficient[0].tolist()
+            assert (set(record["evidence"]), record["case"]) == (evidence.blocks, evidence.case)
+            if effort != "evidence":
+                assert record["measured"] == effects.hidden.measured[0].tolist()
+                assert record["flip"] == effects.flip[0].tolist()
+        else:
+            support = find_support(Answer(example, Fast(model)), effort=effort)
+            supported = support.worth >= LEAST_WORTH and support.evidence
+            assert (record["rule"], record["worth"]) == ("worth", pytest.approx(support.worth, abs=1e-3))
+            assert set(record["evidence"]) == (support.evidence | support.others if supported else set())
+            assert set(record["others"]) == (support.others if supported else set())
+            assert all(record["measured"]) or effort != "exact"
+    assert any(record["evidence"] for record in found if record["rule"] == "worth"), "else nothing was tested"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_blocks_are_hidden_for_candidates_only_where_none_is_enough(sharp: Loaded, write: Write, seed: int) -> None:
+    """Effort ``evidence`` finds what ``exact`` finds."""
+    rows = [row(i, candidates=["42", str(17 + seed), str(4000 + i)]) for i in range(6)]
+    quick, exact = (
+        label_rows(read_lines(write(*rows)), Labeller(*sharp, "paragraph", effort)).records
+        for effort in ("evidence", "exact")
+    )
+    for few, all_of_them in zip(quick, exact, strict=True):
+        assert (few.evidence, few.case, few.sufficient) == (
+            all_of_them.evidence,
+            all_of_them.case,
+            all_of_them.sufficient,
+        )
+        assert few.measured == [not any(few.sufficient)] * few.n_blocks
+        if not any(few.sufficient):
+            assert (few.drop, few.flip) == (pytest.approx(all_of_them.drop, abs=1e-3), all_of_them.flip)
+    assert sum(found.cost for found in quick) < sum(found.cost for found in exact)
 
 
 def test_the_columns_are_declared_once(tiny: Loaded, write: Write, tmp_path: Path) -> None:
@@ -217,7 +251,7 @@ def test_a_file_that_changes_under_the_job_stops_it(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        ({"effort": "fast"}, "effort: expected one of exact, certified, grouped, got 'fast'"),
+        ({"effort": "fast"}, "effort: expected one of evidence, exact, grouped, certified, got 'fast'"),
         ({"blocks": "chapter"}, "blocks: expected 'sentence', 'paragraph'"),
         ({"shard_rows": 0}, "shard_rows: expected at least 1, got 0"),
     ],

@@ -184,7 +184,7 @@ def test_another_job_is_refused_with_what_differs(
     trained.lm_head.weight.data += 1
     for text, arguments in {
         "blocks was 'paragraph', is 'sentence'": (data, tiny, {"blocks": "sentence"}),
-        "effort was 'exact', is 'grouped'": (data, tiny, {"effort": "grouped"}),
+        "effort was 'evidence', is 'grouped'": (data, tiny, {"effort": "grouped"}),
         "shard_rows was 256, is 3": (data, tiny, {"shard_rows": 3}),
         r"data_sha256 was '\w+' data.jsonl, is '\w+' other.jsonl": (other_data, tiny, {}),
         r"model_fingerprint was '\w+' LlamaForCausalLM, is": (data, (trained, tokenizer), {}),
@@ -196,13 +196,32 @@ def test_another_job_is_refused_with_what_differs(
     assert label(moved, tiny_model(), out).new == 0, "the same contents under another name"
 
 
+def test_labels_by_an_older_rule_are_not_gone_on_with(
+    tiny: Loaded, data: Path, tmp_path: Path, quick: list[int]
+) -> None:
+    out = tmp_path / "out"
+    label(data, tiny, out)
+    found = json.loads((out / "manifest.json").read_text())
+    assert found["job"]["rule"] == "worth; paper where rows have candidates"
+    (out / "manifest.json").write_text(json.dumps(found | {"job": found["job"] | {"rule": "paper"}}))
+    with pytest.raises(ValueError, match=r"rule was 'paper', is 'worth; paper where rows have candidates'"):
+        label(data, tiny, out)
+    del found["job"]["rule"]
+    (out / "manifest.json").write_text(json.dumps(found | {"schema_version": 3}))
+    with pytest.raises(
+        ValueError, match=r"expected schema 4, got 3: another keepset wrote it\. Choose another"
+    ) as refused:
+        label(data, tiny, out)
+    assert "\n" not in str(refused.value)
+
+
 def test_a_folder_with_other_things_in_it_is_refused(tiny: Loaded, data: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("years of work")
     with pytest.raises(ValueError, match=r"expected an empty folder or one with the manifest.json .* got thesis.txt"):
         label(data, tiny, tmp_path / "out")
     (tmp_path / "out" / "manifest.json").write_text('{"schema_version": 99}')
-    with pytest.raises(ValueError, match="expected schema 3, got 99"):
+    with pytest.raises(ValueError, match="expected schema 4, got 99"):
         label(data, tiny, tmp_path / "out")
     (tmp_path / "out" / "manifest.json").write_text("{")
     with pytest.raises(ValueError, match="not a manifest to go on from"):

@@ -12,9 +12,10 @@ from pydantic import BaseModel, ConfigDict
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.blocks import Example
-from keepset.interventions import Ask, Effects, Effort, Fast, ForcedChoice, Reading, Score, Scorer, TeacherForced
+from keepset.interventions import Ask, Fast
 from keepset.jobs.plan import Shard, ShardPlan
-from keepset.labels import find_evidence
+from keepset.jobs.rules import Basis, paper_bases, scorer_of, worth_basis
+from keepset.labels.support import SupportEffort
 from keepset.readouts import answer_attention, pool_attention
 from keepset.text.example import TextExample
 from keepset.text.jsonl import Line, Row, parse_json, parse_row, read_lines, row_example
@@ -44,7 +45,7 @@ class LabelRow(BaseModel):
     answer: str
     """As given."""
     candidates: list[str]
-    """Answers to choose from; empty where the answer was matched token by token."""
+    """Answers to choose from; may be empty."""
     n_blocks: int
     """How many blocks the context has."""
     own_blocks: bool
@@ -63,26 +64,36 @@ class LabelRow(BaseModel):
     """First token of the block in ``tokens``."""
     token_stop: list[int]
     """Token after the block."""
+    rule: str
+    """How evidence was found: worth (rows without candidates) or paper (rows with candidates)."""
     clean_correct: bool
-    """The answer is given with every block visible."""
+    """With every block visible the answer is the most likely candidate; without candidates, each of its tokens is the
+    most likely one."""
     clean_log_prob: float
     """Log-probability of the answer with every block visible, in nats."""
+    worth: float
+    """Nats the whole context adds to the answer, over the tokens it speaks to; 0 under the paper's rule."""
     drop: list[float]
-    """Nats the answer loses when the block is hidden; negative where hiding helps."""
+    """Nats the answer loses when the block is hidden; negative where hiding helps. Under worth, with a cheaper effort
+    than exact, up to the last token the context speaks to."""
     flip: list[bool]
     """The answer is given, and no longer when the block is hidden."""
     sufficient: list[bool]
     """The answer is given with this block alone."""
     measured: list[bool]
-    """The block was hidden in a forward of its own; where not, a cheaper effort concluded drop 0 and no flip."""
+    """The block was hidden in a forward of its own; where not, drop 0 and no flip: a cheaper effort concluded that, or
+    did not ask."""
     evidence: list[int]
-    """Numbers of the blocks in the evidence set."""
+    """Numbers of the blocks in the evidence set, ``others`` among them."""
+    others: list[int]
+    """Blocks of the evidence that say it too, beside the one that says it best; none under the paper's rule."""
     case: str
-    """alternatives (each block of the evidence is enough alone), necessary (each is needed) or empty."""
+    """alternatives (each block of the evidence is enough alone), necessary (none is; each is needed)
+    or empty."""
     attention: list[float]
     """Attention the answer row pays to the block; mean over heads and layers."""
     cost: int
-    """Tokens run through the model for this row: its share of its group's, and one forward for attention."""
+    """Tokens run through the model for this row (paper: its share of its group's), and one forward for attention."""
 
 
 class Reject(BaseModel):
@@ -110,86 +121,74 @@ class Outcome(NamedTuple):
         return len(self.records) + len(self.rejects)
 
 
-@dataclass(frozen=True)
-class RowScorer(Scorer):
-    """Forced choice where a row has candidates, else every answer token must be the most likely one."""
-
-    temperature: float = 1.0
-
-    def continuations(self, example: Example) -> tuple[tuple[int, ...], ...]:
-        return self._rule(example).continuations(example)
-
-    def judge(self, example: Example, reading: Reading) -> Score:
-        return self._rule(example).judge(example, reading)
-
-    def _rule(self, example: Example) -> Scorer:
-        return ForcedChoice(_candidates) if _candidates(example) else TeacherForced()
-
-
 class Labeller:
     """A model and what to ask of it."""
 
     def __init__(
-        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, blocks: str | int, effort: Effort
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        blocks: str | int,
+        effort: SupportEffort = "evidence",
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.blocks = blocks
-        self.effort: Effort = effort
+        self.effort: SupportEffort = effort
         self.executor = Fast(model)
-        self.scorer = RowScorer()
 
     def prepare(self, line: Line) -> "Prepared":
         """A row as an example that the model can read. ValueError says why it is none."""
         row = parse_row(line)
         example = row_example(row, self.tokenizer, self.blocks)
-        self.scorer.check(example)
-        self.executor.check(Ask(example, frozenset(), self.scorer.continuations(example)))
+        scorer = scorer_of(example)
+        scorer.check(example)
+        self.executor.check(Ask(example, frozenset(), scorer.continuations(example)))
         return Prepared(line, row, example)
 
     def label(self, rows: Sequence["Prepared"]) -> list[LabelRow | Reject]:
-        """One outcome per row, computed together."""
+        """One outcome per row; those by the paper's rule are computed together."""
+        choices = [row for row in rows if row.example.candidates]
+        outcomes = {row.line.number: found for row, found in zip(choices, self._by_paper(choices), strict=True)}
+        for row in rows:
+            if not row.example.candidates:
+                before = self.executor.cost.copy()
+                basis = worth_basis(row.example, self.executor, self.effort)
+                outcomes[row.line.number] = self._outcome(row, basis, self.executor.cost.since(before).tokens)
+        return [outcomes[row.line.number] for row in rows]
+
+    def _by_paper(self, rows: Sequence["Prepared"]) -> list[LabelRow | Reject]:
+        if not rows:
+            return []
         before = self.executor.cost.copy()
-        effects = Effects([row.example for row in rows], self.executor, self.scorer, effort=self.effort)
-        evidence = find_evidence(effects)
-        tables = effects.drop, effects.flip, effects.sufficient, effects.hidden.measured
+        bases = paper_bases([row.example for row in rows], self.executor, self.effort)
         spent = self.executor.cost.since(before).tokens / sum(row.weight for row in rows)
-        found: list[LabelRow | Reject] = []
-        for i, row in enumerate(rows):
-            n = len(row.example.blocks)
-            drop, flip, sufficient, measured = (table[i, :n].tolist() for table in tables)
-            log_prob, attention = effects.clean_log_prob[i].item(), self._attention(row.example)
-            if not all(map(math.isfinite, (log_prob, *drop, *attention))):
-                found.append(reject(row.line, "model: expected finite numbers, got NaN or infinity"))
-                continue
-            record = LabelRow(
-                id=row.row.id,
-                line=row.line.number,
-                question=row.row.question,
-                answer=row.row.answer,
-                candidates=list(row.row.candidates),
-                n_blocks=n,
-                own_blocks=row.row.own_blocks is not None,
-                blocks=list(row.example.block_texts),
-                char_start=[start for start, _ in row.example.places],
-                char_stop=[stop for _, stop in row.example.places],
-                tokens=row.example.tokens.tolist(),
-                document_tokens=row.example.query.start,
-                token_start=[span.start for span in row.example.blocks],
-                token_stop=[span.stop for span in row.example.blocks],
-                clean_correct=bool(effects.clean_correct[i]),
-                clean_log_prob=log_prob,
-                drop=drop,
-                flip=flip,
-                sufficient=sufficient,
-                measured=measured,
-                evidence=sorted(evidence[i].blocks),
-                case=evidence[i].case.value,
-                attention=attention,
-                cost=round(spent * row.weight) + len(row.example.tokens),
-            )
-            found.append(record)
-        return found
+        return [self._outcome(row, basis, round(spent * row.weight)) for row, basis in zip(rows, bases, strict=True)]
+
+    def _outcome(self, row: "Prepared", basis: Basis, tokens: int) -> LabelRow | Reject:
+        """``tokens`` is what finding the basis cost."""
+        attention = self._attention(row.example)
+        if not all(map(math.isfinite, (basis.clean_log_prob, basis.worth, *basis.drop, *attention))):
+            return reject(row.line, "model: expected finite numbers, got NaN or infinity")
+        return LabelRow(
+            id=row.row.id,
+            line=row.line.number,
+            question=row.row.question,
+            answer=row.row.answer,
+            candidates=list(row.row.candidates),
+            n_blocks=len(row.example.blocks),
+            own_blocks=row.row.own_blocks is not None,
+            blocks=list(row.example.block_texts),
+            char_start=[start for start, _ in row.example.places],
+            char_stop=[stop for _, stop in row.example.places],
+            tokens=row.example.tokens.tolist(),
+            document_tokens=row.example.query.start,
+            token_start=[span.start for span in row.example.blocks],
+            token_stop=[span.stop for span in row.example.blocks],
+            attention=attention,
+            cost=tokens + len(row.example.tokens),
+            **vars(basis),
+        )
 
     def _attention(self, example: Example) -> list[float]:
         by_head = answer_attention(self.model, example.tokens[None], example.blocks)  # (1, L, H, N)
@@ -260,8 +259,3 @@ def reject(line: Line, reason: str) -> Reject:
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def _candidates(example: Example) -> tuple[tuple[int, ...], ...]:
-    assert isinstance(example, TextExample)
-    return example.candidates

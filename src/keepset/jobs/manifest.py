@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from keepset.jobs.tables import ShardNote
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 """Of the manifest and the tables. Raise when older folders cannot be gone on with."""
 
 
@@ -32,7 +32,9 @@ class LabelJob(BaseModel):
     blocks: str
     """How contexts are cut."""
     effort: str
-    """How effects are found: exact, grouped or certified."""
+    """How much is measured: evidence, exact, grouped or certified."""
+    rule: str
+    """What counts as evidence."""
     shard_rows: int
     """Rows per shard."""
     versions: dict[str, str]

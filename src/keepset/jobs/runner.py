@@ -14,11 +14,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from keepset.interventions import Effort, check_effort
 from keepset.jobs.folder import LabelFolder
 from keepset.jobs.labelling import Labeller, Outcome, label_shard
 from keepset.jobs.manifest import LabelJob
 from keepset.jobs.plan import Shard, ShardPlan, plan_shards
+from keepset.jobs.rules import RULES
+from keepset.labels.support import SupportEffort, check_support_effort
 from keepset.models.fingerprint import fingerprint, weights_fingerprint
 from keepset.models.loading import load_model
 from keepset.text.split import split_blocks
@@ -51,7 +52,7 @@ def label(
     model: str | Path | Loaded,
     out: str | Path,
     blocks: str | int = "paragraph",
-    effort: str = "exact",
+    effort: str = "evidence",
     shard_rows: int = 256,
     device: str | torch.device = "cpu",
 ) -> Labelled:
@@ -59,10 +60,11 @@ def label(
 
     A row is ``context`` (or ``blocks``), ``question``, ``answer`` and, if wanted, ``candidates`` and ``id``. ``model``
     is anything ``load_model`` takes, or a model and its tokenizer, which stay on their device. ``blocks`` is sentence,
-    paragraph, line or a number of tokens. The same call again goes on where the last one stopped.
+    paragraph, line or a number of tokens; ``effort`` evidence, exact, grouped or certified. The same call again goes on
+    where the last one stopped.
     """
     started = time.monotonic()
-    check_effort(effort)
+    check_support_effort(effort)
     with terminable():
         plan = plan_shards(Path(data), shard_rows)
         name, (loaded, tokenizer) = _load(model, device)
@@ -76,12 +78,13 @@ def label(
             dtype=str(loaded.dtype).removeprefix("torch."),
             blocks=str(blocks),
             effort=effort,
+            rule=RULES,
             shard_rows=shard_rows,
             versions=package_versions(),
         )
         folder = LabelFolder(Path(out), job, plan)
         with folder.open(), Display(plan, folder) as display:
-            labeller = Labeller(loaded, tokenizer, blocks, cast(Effort, effort))
+            labeller = Labeller(loaded, tokenizer, blocks, cast(SupportEffort, effort))
             for shard in folder.unfinished():
                 _label_shard(shard, folder, labeller, display)
     return Labelled(folder.path, folder.labelled, folder.rejected, display.new, time.monotonic() - started)

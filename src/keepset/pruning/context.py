@@ -74,6 +74,13 @@ class PrunedContext:
         """Numbers of the kept blocks."""
         return tuple(block.number for block in self.record.blocks if block.kept)
 
+    @property
+    def read_share(self) -> str:
+        """What answers are read from. Whether a dropped block was needed cannot be known without reading it."""
+        blocks = self.record.blocks
+        share = sum(block.tokens for block in blocks if block.kept) / sum(block.tokens for block in blocks)
+        return f"answered from {100 * share:.0f} % of the document's tokens: {len(self.kept)} of {len(blocks)} blocks"
+
     def report(self) -> PruneReport:
         """What was kept and why, and what it takes; raises ValueError when the rest is not really gone."""
         return check_eviction(self.record, self.cache)
