@@ -253,13 +253,14 @@ def prune(
     ] = None,
     question: Annotated[str | None, typer.Option(help="For policies that are to see it; not needed.")] = None,
     text: Annotated[Path | None, typer.Option(dir_okay=False, help="Also write what was kept as text.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
 ) -> None:
     """Keep what a document's later questions will need, and really drop the rest; no question needed yet."""
     from keepset.pruning.commands import prune_text
     from keepset.text.reading import read_context
 
     with err_console.status("reading the document"):  # shows on a terminal alone
-        pruned = prune_text(read_context(document), model, policy, router, budget, mode, blocks, question, out)
+        pruned = prune_text(read_context(document), model, policy, router, budget, mode, blocks, question, out, device)
     if text:
         write_text(text, pruned.text + "\n")
     pruned.report().show(out_console)
@@ -272,12 +273,13 @@ def ask(
     question: Annotated[str, typer.Argument(help="What to ask about the document.")],
     model: Annotated[str | None, typer.Option(help="Where the same model is now, if it has moved.")] = None,
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Longest answer.")] = 64,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
 ) -> None:
     """Ask a pruned document; the dropped parts are not read again."""
     from keepset.pruning.commands import load_pruned_context
 
     with err_console.status("answering"):
-        context = load_pruned_context(pruned, model)
+        context = load_pruned_context(pruned, model, device)
         answer = context.ask(question, max_new_tokens)
     out_console.print(answer, markup=False, highlight=False, soft_wrap=True)
     err_console.print(context.read_share, markup=False, highlight=False, soft_wrap=True)

@@ -23,6 +23,7 @@ def prune_text(
     blocks: str | None,
     question: str | None,
     out: Path,
+    device: str,
 ) -> PrunedContext:
     """A document pruned by a policy's name or a router's folder, one of the two, and saved."""
     if (policy is None) == (router is None):
@@ -36,13 +37,13 @@ def prune_text(
     else:
         chosen = Routed.from_pretrained(router)
         blocks_to_read(chosen.router.blocks, blocks)
-    loaded, tokenizer = load_model(model)
+    loaded, tokenizer = load_model(model, device=device)
     pruned = Pruner(loaded, tokenizer, chosen, cast(EvictionMode, mode), blocks).prune(document, parsed, question)
     pruned.save(out, model)
     return pruned
 
 
-def load_pruned_context(folder: Path, model: str | None) -> PrunedContext:
+def load_pruned_context(folder: Path, model: str | None, device: str) -> PrunedContext:
     """A saved document with its model, which is where the record says unless ``model`` says otherwise."""
     name = model or read_saved(folder).model
-    return PrunedContext.load(folder, *load_model(name))
+    return PrunedContext.load(folder, *load_model(name, device=device))
