@@ -6,14 +6,15 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrai
 
 from keepset.interventions import Ask, Fast, Reference
 from keepset.labels.about import (
+    NAMED,
     SMOLLM2_THRESHOLD,
     UNKNOWN_MODEL_THRESHOLD,
+    about_question,
     about_threshold,
-    question_example,
-    question_share,
 )
 from keepset.models.bundled import fetched
 from keepset.models.loading import load_model
+from keepset.text.example import NOT_YET, text_example
 from tests.tokenizers import byte_tokenizer, real_tokenizer, word_tokenizer
 
 CONTEXT = "The code for NARO is 4821. What is the code for BELU? It is 3390."
@@ -44,26 +45,37 @@ def model() -> PreTrainedModel:
 )
 @pytest.mark.parametrize("question", [QUESTION, f"  {QUESTION}\n", "Who?"])
 def test_only_the_questions_own_tokens_are_read(tokenizer: PreTrainedTokenizerBase, question: str) -> None:
-    example = question_example(tokenizer, CONTEXT, question)
-    said = tokenizer.decode(list(example.answer))
+    example = text_example(tokenizer, CONTEXT, question, NOT_YET)
+    assert example.asked is not None
+    said = tokenizer.decode(example.tokens[example.asked.start : example.asked.stop].tolist())
     assert "".join(said.split()) == "".join(question.split())
-    before = tokenizer.decode(example.tokens.tolist())
-    assert "3390." in before
-    assert len(example.blocks) == 3
-    assert example.query.start >= example.blocks[-1].stop
+    beginning = example.before_question
+    assert "3390." in tokenizer.decode(beginning.tokens.tolist())
+    assert beginning.answer == (*example.tokens[example.asked.start :].tolist(), *example.answer)
+    assert len(beginning.blocks) == 3
+    assert len(beginning.query) > 0
 
 
-def test_the_share_is_that_of_the_reference(model: PreTrainedModel) -> None:
+@pytest.mark.parametrize(
+    ("question", "named"),
+    [(QUESTION, 1.0), ("Zu xi yo?", 0.0), ("WHAT zu", None)],
+    ids=["all of its words", "none", "one of two"],
+)
+def test_it_is_that_of_the_reference(model: PreTrainedModel, question: str, named: float | None) -> None:
     tokenizer = byte_tokenizer()
-    example = question_example(tokenizer, CONTEXT, QUESTION)
+    example = text_example(tokenizer, CONTEXT, question, NOT_YET)
+    assert example.asked is not None
+    asked = tuple(example.tokens[example.asked.start : example.asked.stop].tolist())
     reference = Reference(model)
     with_text, without = (
-        sum(reference.read([Ask(example, keep, (example.answer,))])[0][0].log_probs[0])
+        reference.read([Ask(example.before_question, keep, (asked,))])[0][0].log_probs[0]
         for keep in (frozenset({0, 1, 2}), frozenset[int]())
     )
-    share = question_share(Fast(model), tokenizer, CONTEXT, QUESTION)
-    assert share == pytest.approx(1 - with_text / without, abs=1e-5)
-    assert share < 1
+    if named is None:  # one token a byte: the first word, its letters; not the space, nor the other word
+        words = [sum(without[start:stop]) for start, stop in ((0, 4), (5, 7))]
+        named = words[0] / sum(words)
+    about = about_question(Fast(model), tokenizer, CONTEXT, question)
+    assert about == pytest.approx((1 - NAMED) * (1 - sum(with_text) / sum(without)) + NAMED * named, abs=1e-5)
 
 
 def test_thresholds() -> None:
@@ -75,6 +87,6 @@ def test_thresholds() -> None:
 def test_a_text_knows_its_questions() -> None:
     model, tokenizer = load_model("smollm2-135m-instruct")
     text = "The harbour of Skelvik has a lighthouse. Its first keeper was Ingrid Solberg. A ferry goes to Tarn."
-    own = question_share(Fast(model), tokenizer, text, "Who was the first keeper of the lighthouse of Skelvik?")
-    other = question_share(Fast(model), tokenizer, text, "Which enzymes break down lactose in the gut?")
+    own = about_question(Fast(model), tokenizer, text, "Who was the first keeper of the lighthouse of Skelvik?")
+    other = about_question(Fast(model), tokenizer, text, "Which enzymes break down lactose in the gut?")
     assert own > SMOLLM2_THRESHOLD > other

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from keepset.blocks import Example, KeepSet, Span
 from keepset.interventions import Ask, Executor, Fast, Reading
-from keepset.labels.support import MOST_BLOCKS, NEARLY_ALL, Answer, Support, find_support
+from keepset.labels.support import MOST_BLOCKS, NEARLY_ALL, Answer, Support, SupportEffort, find_support
 from keepset.models.bundled import fetched
 from keepset.models.loading import load_model
-from keepset.text.example import text_example
+from keepset.text.example import TextExample, text_example
 
 Rule = Callable[[KeepSet], Sequence[float]]
 """Keep set -> log-probability of every token of the answer."""
@@ -48,6 +48,27 @@ def answer_of(rule: Rule, n_blocks: int = BLOCKS) -> Answer:
         answer=(1,) * length,
     )
     return Answer(example, cast(Executor, Ruled(rule)))
+
+
+def asked_answer(asked: Rule, rule: Rule) -> Answer:
+    """With a question of which ``asked`` says how likely each word is, and a template's end that nothing changes."""
+    plain = answer_of(rule)
+    words, end = len(asked(frozenset())), 2
+    example = TextExample(
+        tokens=torch.arange(BLOCKS + 1 + words + end),
+        blocks=plain.example.blocks,
+        query=Span(BLOCKS, BLOCKS + 1 + words + end),
+        answer=plain.example.answer,
+        text="",
+        block_texts=(),
+        asked=Span(BLOCKS + 1, BLOCKS + 1 + words),
+    )
+    return Answer(example, cast(Executor, Ruled(lambda keep: [*asked(keep), FILLER, -5.0 + len(keep), *rule(keep)])))
+
+
+def said_in(*blocks: int, tokens: int = 2) -> Rule:
+    """Words that any of the blocks gives."""
+    return lambda keep: [GIVEN if keep & set(blocks) else LOST] * tokens
 
 
 def says(*sets: set[int], partly: float = LOST) -> Rule:
@@ -140,11 +161,10 @@ def test_words_the_model_says_anyway_do_not_count() -> None:
 
 
 def test_a_rare_name_does_not_outweigh_the_rest() -> None:
-    """Block 7 gives a name of 20 nats, block 2 two words of 4 nats: the sentence needs both."""
+    """Block 7 gives a name of 20 nats, block 2 a word of 4 nats: the sentence needs both."""
 
     def rule(keep: KeepSet) -> list[float]:
-        word = -0.1 if 2 in keep else -4.1
-        return [word, word, -0.1 if 7 in keep else -20.1]
+        return [-0.1 if 2 in keep else -4.1, -0.1 if 7 in keep else -20.1]
 
     assert support(rule).evidence == {2, 7}
 
@@ -162,12 +182,48 @@ def test_parts_of_one_reply_share_their_readings() -> None:
         return [GIVEN if 1 in keep else LOST, FILLER, GIVEN if 6 in keep else LOST, *[FILLER] * 20]
 
     answer = answer_of(rule)
-    found = [find_support(answer, part) for part in (slice(0, 2), slice(2, 3), slice(3, 23))]
+    found = [find_support(answer, part, whole=False) for part in (slice(0, 2), slice(2, 3), slice(3, 23))]
     assert [each.evidence for each in found] == [{1}, {6}, set()]
     asked = cast(Ruled, answer.executor)
     assert len(asked.asked) == len(set(asked.asked)) == 2 + BLOCKS
     assert asked.lengths == [23, 23, *[3] * BLOCKS], "nobody reads what comes after the last word of the text"
     assert len(answer.read([frozenset({1})])[0]) == 23, "whole when asked for whole"
+
+
+@pytest.mark.parametrize("effort", ["evidence", "exact", "grouped", "certified"])
+def test_of_two_that_say_it_the_one_that_is_asked_about_comes_first(effort: str) -> None:
+    """Two meetings lasted an hour; one of them is asked about."""
+    found = find_support(asked_answer(said_in(5), said_in(2, 5)), effort=cast(SupportEffort, effort))
+    assert found.evidence == {5}
+    assert 2 not in found.others, "it says the answer of something else"
+    assert found.sufficient == {5}
+
+
+@pytest.mark.parametrize("effort", ["evidence", "exact", "grouped", "certified"])
+def test_whom_it_is_said_of_belongs_to_it(effort: str) -> None:
+    """Who the harbour master is, and where that person lives: the answer stands in the second sentence alone."""
+    found = find_support(asked_answer(said_in(1), said_in(6, tokens=4)), effort=cast(SupportEffort, effort))
+    assert found.evidence == {1, 6}
+    assert found.enough
+
+
+def test_a_part_of_a_longer_answer_need_not_say_what_is_asked() -> None:
+    answer = asked_answer(said_in(1), lambda keep: [*said_in(6)(keep), *said_in(3)(keep)])
+    found = [find_support(answer, part, whole=False) for part in (slice(0, 2), slice(2, 4))]
+    assert [each.evidence for each in found] == [{6}, {3}]
+
+
+def test_words_that_the_text_does_not_make_likelier_ask_for_nothing() -> None:
+    found = find_support(asked_answer(lambda _: [LOST, FILLER], said_in(6)))
+    assert found.evidence == {6}
+
+
+def test_where_the_text_as_a_whole_puts_the_model_off_the_question_tells() -> None:
+    """No token gains from everything; block 4 says it alone, and so does a block about something else."""
+    answer = asked_answer(said_in(4), lambda keep: [GIVEN if keep in ({4}, {2}) else LOST])
+    found = find_support(answer)
+    assert found.evidence == {4}
+    assert found.worth == 0
 
 
 def test_two_chains_stand_in_for_each_other() -> None:

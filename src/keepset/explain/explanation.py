@@ -7,7 +7,6 @@ report.show()
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import cast, overload
 
@@ -22,16 +21,14 @@ from keepset.explain.findings import BlockReport, CostReport, PartReport, Replie
 from keepset.explain.plan import MAX_MINUTES, SHORT_REPLY, make_plan, watched
 from keepset.explain.report import Report
 from keepset.interventions import Ask, Fast
-from keepset.labels.about import about_threshold, question_share
+from keepset.labels.about import about_answer, about_threshold
 from keepset.labels.support import Answer, Support, SupportEffort, check_support_effort, find_support, no_support
 from keepset.models.loading import load_model
 from keepset.readouts.attention import window_attention
-from keepset.text.example import TextExample, text_example
+from keepset.text.example import NOT_YET, TextExample, text_example
 from keepset.text.reading import read_context
 from keepset.text.split import Blocks
 
-NOT_YET: tuple[int, ...] = (0,)
-"""Stands for the answer until the model has written it."""
 MAX_NEW_TOKENS = 64
 """Of the reply: some sentences."""
 LEAST_PEAK = 2.0
@@ -103,12 +100,13 @@ def explain(
     if console is not None:
         console.print(plan.sentence(), highlight=False)
     writer = Writer(executor, tokenizer, prompt)
-    with watched(executor, plan.tokens, console), executor.hold([prompt]):
+    with watched(executor, plan.tokens, console), executor.hold([prompt, prompt.before_question]):
         reply = writer.tokens(writer.everything, max_new_tokens)
         said = find_said(tokenizer, reply, answer, prompt)
-        about = question_share(executor, tokenizer, context, question, blocks)
+        asked = Answer(prompt, executor, said.tokens)
+        about = about_answer(asked, tokenizer)
         least_peak = LEAST_PEAK if answer is None else -math.inf
-        supports = find_supports(Answer(prompt, executor, said.tokens), said.parts, effort, least_peak)
+        supports = find_supports(asked, said.parts, effort, least_peak)
         replies = short_replies(writer, supports, max_new_tokens)
         attention = reply_attention(model, prompt, said.tokens).tolist() if effort != "evidence" else None
     name = Path(model.name_or_path or "").name or type(model).__name__
@@ -144,9 +142,11 @@ def find_supports(answer: Answer, parts: Sequence[Part], effort: SupportEffort, 
     gains = answer.gains
     spoken = [float(gains[part.tokens].max()) >= least_peak for part in parts]
     end = max((part.tokens.stop for part, speaks in zip(parts, spoken, strict=True) if speaks), default=0)
-    beginning = replace(answer, tokens=answer.tokens[:end], known={k: v[:end] for k, v in answer.known.items()})
+    beginning = answer.up_to(end)
     return [
-        find_support(beginning, part.tokens, effort) if speaks else no_support(answer, part.tokens)
+        find_support(beginning, part.tokens, effort, whole=len(parts) == 1)
+        if speaks
+        else no_support(answer, part.tokens)
         for part, speaks in zip(parts, spoken, strict=True)
     ]
 

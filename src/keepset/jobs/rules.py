@@ -16,7 +16,7 @@ from keepset.blocks import Example
 from keepset.interventions import Ask, Effects, Executor, ForcedChoice, Score, Scorer, TeacherForced
 from keepset.labels import find_evidence
 from keepset.labels.evidence import Case
-from keepset.labels.support import LEAST_WORTH, NEARLY_ALL, RULE, Answer, Support, SupportEffort, Worth, find_support
+from keepset.labels.support import LEAST_WORTH, RULE, Answer, Support, SupportEffort, Worth, find_support
 from keepset.text.example import TextExample
 
 PAPER = "paper"
@@ -84,10 +84,11 @@ def worth_basis(example: TextExample, executor: Executor, effort: SupportEffort)
     """By the rule of worth: whether or not the model would have worded the answer so."""
     answer = Answer(example, executor)
     n = len(example.blocks)
-    with executor.hold([example]):
-        ((reading,),) = executor.read([Ask(example, answer.everything, (example.answer,))])  # first: all branch off it
-        clean = TeacherForced().judge(example, reading)
-        answer.known[answer.everything] = full = torch.tensor(reading.log_probs[0])
+    with executor.hold([answer.beginning]):
+        ask = Ask(answer.beginning, answer.everything, ((*answer.lead, *answer.tokens),))
+        ((reading,),) = executor.read([ask])  # first: all branch off it
+        answer.known[answer.everything] = torch.tensor(reading.log_probs[0])
+        (full,) = answer.read([answer.everything])
         if not bool(torch.isfinite(full).all()):
             raise ValueError("expected finite numbers, got NaN or infinity")
         if effort == "exact":  # the whole answer, and where the text is worth nothing too
@@ -95,20 +96,20 @@ def worth_basis(example: TextExample, executor: Executor, effort: SupportEffort)
         support = find_support(answer, effort=effort)
     supported = support.worth >= LEAST_WORTH and bool(support.evidence)
     drop, flip, measured = [0.0] * n, [False] * n, [False] * n
-    read = answer.spoken | answer.known
+    read = {keep: found[len(answer.lead) :] for keep, found in (answer.spoken | answer.known).items()}
     for block in range(n):
         keep = answer.everything - {block}
         if keep in read:
             drop[block], measured[block] = float((full[: len(read[keep])] - read[keep]).sum()), True
-            flip[block] = supported and Worth(answer, slice(None)).restored([keep])[0] < NEARLY_ALL
+            flip[block] = supported and not Worth(answer, slice(None)).restored([keep])[0].says
     return Basis(
         rule=RULE,
-        clean_correct=clean.correct,
-        clean_log_prob=clean.log_prob,
+        clean_correct=reading.top[0][len(answer.lead) :] == answer.tokens,
+        clean_log_prob=float(full.sum()),
         worth=support.worth,
         drop=drop,
         flip=flip,
-        sufficient=[supported and share >= NEARLY_ALL for share in support.restored],
+        sufficient=[supported and block in support.sufficient for block in range(n)],
         measured=measured,
         evidence=sorted(support.evidence | support.others) if supported else [],
         others=sorted(support.others) if supported else [],

@@ -4,18 +4,21 @@
     restored    what a keep set alone gives of that, as a share of the worth
     carried     what hiding a block takes of it, as a share of the worth
 
-    evidence    the smallest set that restores nearly all of the worth
+    evidence    the smallest set that restores nearly all of the worth, and says what is asked
     others      blocks that do so too, each alone: they say it as well
     close       blocks that restore somewhat less than the best: a near-tie
 
 Everything is relative to the worth, so that one rule serves small models and large ones, one token and twenty, whether
 or not the model would have worded the answer so. Tokens that are as likely without the text ("The ... is") count for
-nothing. The paper's rule (``labels.evidence``) asks whether the answer is still the most likely one, which is right for
-one token and forced choice; of a free-form answer some token always changes.
+nothing. The question's words are read as the answer's are and count for a fifth: of two sentences that say "two", the
+one about what is asked is meant; and where the sentence that says the answer does not say of whom, the one that does
+belongs to it. The paper's rule (``labels.evidence``) asks whether the answer is still the most likely one, which is
+right for one token and forced choice; of a free-form answer some token always changes.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal, TypeVar, get_args
 
 import torch
@@ -23,6 +26,7 @@ from torch import Tensor
 
 from keepset.blocks import Example, KeepSet
 from keepset.interventions import Ask, Executor, Score, Search, certify, group_test
+from keepset.text.example import TextExample
 
 RULE = "worth"
 """The name of this rule in labels and reports."""
@@ -32,8 +36,13 @@ MOST_NATS = 4.0
 """What one token counts for at most: a rare name in a sentence must not outweigh everything else the sentence says."""
 LEAST_WORTH = 1.0
 """Nats under which a text as a whole is worth nothing for an answer: the answer is as likely without it."""
-NEARLY_ALL = 0.7
-"""Share of the worth that evidence restores. Chosen on questions that are never evaluated: docs/explain.md."""
+NEARLY_ALL = 0.6
+"""Share of the answer's worth that evidence restores. Chosen on questions that are never evaluated: docs/explain.md."""
+QUESTION = 0.2
+"""What a nat of the question counts for beside one of the answer, where blocks are ranked: of two sentences that say
+the answer, the one that says it of what is asked comes first. Chosen on the same questions."""
+ASKED = 0.3
+"""Share of the question's worth that evidence restores: less is an answer to something else. Chosen on them too."""
 AS_GOOD = 0.9
 """Share of what the best block restores from which another one is as good."""
 CLOSE = 0.6
@@ -58,14 +67,17 @@ def check_support_effort(effort: str) -> None:
 
 @dataclass
 class Answer:
-    """One answer of one example under keep sets: token by token, each keep set read once."""
+    """One answer of one example under keep sets: token by token, each keep set read once.
+
+    Where the example says which words ask, they are read too, at no cost: every forward goes through them anyway.
+    """
 
     example: Example
     executor: Executor
     tokens: tuple[int, ...] = ()
     """What is read after the prompt; the example's own answer by default."""
     known: dict[KeepSet, Tensor] = field(default_factory=dict)
-    """Keep set -> (A,) log-probability of every token of the answer."""
+    """Keep set -> (L + A,) log-probability of every token of the lead and the answer."""
     spoken: dict[KeepSet, Tensor] = field(default_factory=dict)
     """The same up to the last token that the text speaks to, where nobody asked for more."""
 
@@ -77,28 +89,57 @@ class Answer:
         return frozenset(range(len(self.example.blocks)))
 
     @property
+    def beginning(self) -> Example:
+        """The prompt up to the question's first word: the example that is read."""
+        return self.example.before_question if isinstance(self.example, TextExample) else self.example
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """What stands between that and the answer: the question, a template's end."""
+        return tuple(self.example.tokens[len(self.beginning.tokens) :].tolist())
+
+    @property
+    def n_asked(self) -> int:
+        """How many tokens of the lead are the question's own words."""
+        asked = self.example.asked if isinstance(self.example, TextExample) else None
+        return len(asked) if asked else 0
+
+    @property
     def gains(self) -> Tensor:
         """(A,) nats that each token gains from the whole text."""
         full, nothing = self.read([self.everything, frozenset()])
         return full - nothing
 
     def read(self, keeps: Iterable[KeepSet]) -> list[Tensor]:
-        """(A,) log-probability of every token under each keep set."""
+        """(A,) log-probability of every token of the answer under each keep set."""
+        return [found[len(self.lead) :] for found in self.read_all(keeps)]
+
+    def read_question(self, keeps: Iterable[KeepSet]) -> list[Tensor]:
+        """(Q,) of the question's own words."""
+        return [found[: self.n_asked] for found in self.read_all(keeps)]
+
+    def read_all(self, keeps: Iterable[KeepSet]) -> list[Tensor]:
+        """(L + A,) of the lead too."""
         wanted = list(keeps)
         self._ask([keep for keep in wanted if keep not in self.known], self.tokens, self.known)
         return [self.known[keep] for keep in wanted]
 
     def read_spoken(self, keeps: Iterable[KeepSet]) -> list[Tensor]:
-        """(A',) the same, up to the last token that the text speaks to: a long reply costs more than the blocks."""
+        """(L + A',) up to the last token that the text speaks to: a long reply costs more than the blocks."""
         wanted = list(keeps)
         speaks = (self.gains > SPEAKS).nonzero()
         length = int(speaks[-1]) + 1 if len(speaks) else 1
         read = self.known | self.spoken
         self._ask([keep for keep in wanted if keep not in read], self.tokens[:length], self.spoken)
-        return [(self.known | self.spoken)[keep][:length] for keep in wanted]
+        return [(self.known | self.spoken)[keep][: len(self.lead) + length] for keep in wanted]
+
+    def up_to(self, length: int) -> "Answer":
+        """The answer's first tokens, with what has been read of them."""
+        read = {keep: found[: len(self.lead) + length] for keep, found in self.known.items()}
+        return replace(self, tokens=self.tokens[:length], known=read, spoken={})
 
     def _ask(self, keeps: Sequence[KeepSet], tokens: tuple[int, ...], into: dict[KeepSet, Tensor]) -> None:
-        asks = [Ask(self.example, keep, (tokens,)) for keep in dict.fromkeys(keeps)]
+        asks = [Ask(self.beginning, keep, ((*self.lead, *tokens),)) for keep in dict.fromkeys(keeps)]
         for ask, views in zip(asks, self.executor.read(asks) if asks else [], strict=True):
             into[ask.keep] = torch.tensor([view.log_probs[0] for view in views]).mean(0)
 
@@ -108,7 +149,7 @@ class Support:
     """What an answer, or a part of one, rests on."""
 
     worth: float
-    """Nats the whole text adds."""
+    """Nats the whole text adds to the answer."""
     evidence: KeepSet = frozenset()
     """The smallest set found that restores nearly all of the worth; empty where no block makes the answer likelier."""
     others: KeepSet = frozenset()
@@ -122,13 +163,33 @@ class Support:
     others, and empty where that was not asked."""
     total: float = 0.0
     """Share of the worth that the evidence restores."""
+    enough: bool = False
+    """The evidence restores nearly all of the answer's worth."""
     left: float | None = None
     """Share of the worth that is left with evidence and others hidden; None where that was not measured."""
+    sufficient: KeepSet = frozenset()
+    """Blocks that are enough, each alone."""
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a keep set alone gives, as shares of what the whole text gives."""
+
+    answer: float
+    question: float
+    """1 where the text is worth nothing for the question, or a part of a longer answer is looked at."""
+    both: float
+    """The answer with as much of the question as its words count for: what blocks are ranked by."""
+
+    @property
+    def says(self) -> bool:
+        """Nearly all of the answer is there."""
+        return self.answer >= NEARLY_ALL
 
     @property
     def enough(self) -> bool:
-        """The evidence restores nearly all of the worth."""
-        return bool(self.evidence) and self.total >= NEARLY_ALL
+        """And it is an answer to the question."""
+        return self.says and self.question >= ASKED
 
 
 @dataclass(frozen=True)
@@ -137,28 +198,55 @@ class Worth:
 
     answer: Answer
     tokens: slice
+    whole: bool = True
+    """The tokens are the whole answer, whose evidence must say what is asked too; a part of a longer one need not."""
 
-    @property
-    def speaks(self) -> Tensor:
-        """(A,) bool: the tokens that count."""
-        inside = torch.zeros(len(self.answer.tokens), dtype=torch.bool)
-        inside[self.tokens] = True
-        return inside & (self.answer.gains > SPEAKS)
+    @cached_property
+    def gains(self) -> Tensor:
+        """(L + A,) nats that each token of the lead and the answer gains from the whole text."""
+        full, nothing = self.answer.read_all([self.answer.everything, frozenset()])
+        return full - nothing
+
+    @cached_property
+    def inside(self) -> Tensor:
+        """(L + A,) bool: the tokens this is about, the question's among them."""
+        found = torch.zeros(len(self.gains), dtype=torch.bool)
+        found[: self.answer.n_asked] = True
+        found[len(self.answer.lead) :][self.tokens] = True
+        return found
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """(L + A,) what a nat of each token counts for: 0 where the text does not speak, less than 1 of long gains."""
+        weights = (MOST_NATS / self.gains.clamp(min=SPEAKS)).clamp(max=1.0)
+        weights[: len(self.answer.lead)] *= QUESTION
+        return weights * (self.inside & (self.gains > SPEAKS))
 
     @property
     def nats(self) -> float:
-        return float(self.answer.gains[self.speaks].sum())
+        """Of the answer."""
+        answer = slice(len(self.answer.lead), None)
+        return float(self.gains[answer][self.counts[answer] > 0].sum())
 
-    def restored(self, keeps: Sequence[KeepSet]) -> list[float]:
-        """Share of the worth that is there when only the keep set is."""
+    def restored(self, keeps: Sequence[KeepSet]) -> list[Restored]:
+        """What is there when only the keep set is; the text must speak to the answer."""
         nothing, *found = self.answer.read_spoken([frozenset(), *keeps])
-        gains = self.answer.gains[: len(nothing)]
-        weights = (MOST_NATS / gains).clamp(max=1.0) * self.speaks[: len(nothing)]
-        return [float((weights * (each - nothing)).sum() / (weights * gains).sum()) for each in found]
+        lead, counts = len(self.answer.lead), self.counts[: len(nothing)]
+        whole = counts * self.gains[: len(nothing)]
+        asks = self.whole and bool(whole[:lead].any())
+        there = [counts * (each - nothing) for each in found]
+        return [
+            Restored(
+                answer=float(each[lead:].sum() / whole[lead:].sum()),
+                question=float(each[:lead].sum() / whole[:lead].sum()) if asks else 1.0,
+                both=float(each.sum() / whole.sum()),
+            )
+            for each in there
+        ]
 
     def scores(self, keeps: Sequence[KeepSet]) -> list[Score]:
         """The same for the searches of ``interventions``, which ask whether a keep set is enough."""
-        return [Score(share * self.nats, share >= NEARLY_ALL) for share in self.restored(keeps)]
+        return [Score(found.both * self.nats, found.enough) for found in self.restored(keeps)]
 
     def search(self, search: Search[Found]) -> Found:
         """Runs a search on this answer alone."""
@@ -171,56 +259,75 @@ class Worth:
             return found
 
 
-def find_support(answer: Answer, tokens: slice = slice(None), effort: SupportEffort = "evidence") -> Support:
-    """The evidence for the tokens ``tokens`` of an answer.
+def find_support(
+    answer: Answer, tokens: slice = slice(None), effort: SupportEffort = "evidence", whole: bool = True
+) -> Support:
+    """The evidence for the tokens ``tokens`` of an answer; ``whole``: they are what answers the question.
 
     Every block alone costs N times a block, the question and the answer: about one forward of the text when the answer
     is short. Pairs cost twice that. Leave-one-out costs half a forward of the text for each block.
     """
     check_support_effort(effort)
-    worth = Worth(answer, tokens)
+    worth = Worth(answer, tokens, whole)
     n_blocks = len(answer.example.blocks)
-    if not bool(worth.speaks.any()):  # a part of a longer reply that the text does not speak to rests on nothing
-        return weak_support(answer) if tokens == slice(None) else no_support(answer, tokens)
+    if not worth.nats:  # a part of a longer answer that the text does not speak to rests on nothing
+        return weak_support(worth) if whole else no_support(answer, tokens)
     if effort == "certified" and (certified := _certified(worth)):
         return certified
     singles = [frozenset({block}) for block in range(n_blocks)]
-    shares = worth.restored(singles)
+    alone = worth.restored(singles)
+    shares = [found.both for found in alone]
     best = max(range(n_blocks), key=lambda block: shares[block])
-    enough = shares[best] >= NEARLY_ALL
     carried: list[float] = []
     if effort in ("grouped", "certified"):
         hidden = worth.search(group_test(n_blocks, CARRIES * worth.nats)).hidden
         carried = [1 - hidden[block].log_prob / worth.nats if block in hidden else 0.0 for block in range(n_blocks)]
     elif effort == "exact":
-        carried = [1 - share for share in worth.restored([answer.everything - single for single in singles])]
-    if enough:
-        evidence, total = frozenset({best}), shares[best]
-        others = _at_least(shares, max(NEARLY_ALL, AS_GOOD * total)) - evidence
-        close = _at_least(shares, CLOSE * total) - evidence - others
-    else:
-        evidence, total = smallest_set(worth, best)
-        others, close = frozenset(), frozenset()
-    left = None if effort == "evidence" else worth.restored([answer.everything - evidence - others])[0]
-    return Support(worth.nats, evidence, others, close, tuple(shares), tuple(carried), total, left)
+        carried = [1 - found.both for found in worth.restored([answer.everything - single for single in singles])]
+    evidence, found = (frozenset({best}), alone[best]) if alone[best].enough else smallest_set(worth, best)
+    others, close = as_good(shares, best) if len(evidence) == 1 else (frozenset[int](), frozenset[int]())
+    others = frozenset(block for block in others if alone[block].enough)
+    left = None if effort == "evidence" else worth.restored([answer.everything - evidence - others])[0].both
+    return Support(
+        worth=worth.nats,
+        evidence=evidence,
+        others=others,
+        close=close,
+        restored=tuple(shares),
+        carried=tuple(carried),
+        total=found.both,
+        enough=found.says,
+        left=left,
+        sufficient=frozenset(block for block in range(n_blocks) if alone[block].enough),
+    )
 
 
-def weak_support(answer: Answer) -> Support:
-    """Where no token gains from the whole text: the block that makes all of them likelier alone, if one does.
+def weak_support(worth: Worth) -> Support:
+    """Where no token of the answer gains from the whole text: the block that makes question and answer likelier alone,
+    if one does.
 
     A small model can be put off by everything else a text says and still give the answer from the one sentence.
     """
-    singles = [frozenset({block}) for block in range(len(answer.example.blocks))]
-    nothing, *alone = answer.read([frozenset(), *singles])
-    gains = [float((found - nothing).sum()) for found in alone]
+    answer, counts = worth.answer, worth.counts.clone()
+    counts[len(answer.lead) :] = 1.0
+    nothing, *alone = answer.read_all([frozenset(), *(frozenset({block}) for block in sorted(answer.everything))])
+    gains = [float((counts * (found - nothing)).sum()) for found in alone]
     most = max(gains)
     if most <= 0:
-        return no_support(answer, slice(None))
+        return no_support(answer, worth.tokens)
     shares = [gain / most for gain in gains]
-    evidence = frozenset({shares.index(1.0)})
-    others = _at_least(shares, AS_GOOD) - evidence
-    close = _at_least(shares, CLOSE) - evidence - others
-    return Support(Worth(answer, slice(None)).nats, evidence, others, close, tuple(shares), total=1.0)
+    best = shares.index(1.0)
+    others, close = as_good(shares, best)
+    return Support(0.0, frozenset({best}), others, close, tuple(shares), total=1.0, enough=True)
+
+
+def as_good(shares: Sequence[float], best: int) -> tuple[KeepSet, KeepSet]:
+    """Blocks that restore as much as the best one, and those that restore somewhat less."""
+    by_bar = [
+        frozenset(block for block, share in enumerate(shares) if share >= bar * shares[best]) - {best}
+        for bar in (AS_GOOD, CLOSE)
+    ]
+    return by_bar[0], by_bar[1] - by_bar[0]
 
 
 def no_support(answer: Answer, tokens: slice) -> Support:
@@ -228,30 +335,31 @@ def no_support(answer: Answer, tokens: slice) -> Support:
     return Support(Worth(answer, tokens).nats, restored=(0.0,) * len(answer.example.blocks))
 
 
-def smallest_set(worth: Worth, best: int) -> tuple[KeepSet, float]:
-    """Blocks added to ``best``, those first that help most beside it, until nearly all is restored; then those taken
-    out that the set can spare.
+def smallest_set(worth: Worth, best: int) -> tuple[KeepSet, Restored]:
+    """Blocks added to ``best``, those first that give most of what is missing beside it, until it is enough; then those
+    taken out that the set can spare.
 
-    Where ``MOST_BLOCKS`` do not restore it, the set of them that restores most. With it, the share it restores.
+    Where ``MOST_BLOCKS`` are not enough: the first that say the answer, or else the set that restores most.
     """
+    (first,) = worth.restored([frozenset({best})])
     rest = sorted(worth.answer.everything - {best})
     beside = dict(zip(rest, worth.restored([frozenset({best, block}) for block in rest]), strict=True))
-    order = [best, *sorted(rest, key=lambda block: -beside[block])][:MOST_BLOCKS]
+    order = sorted(rest, key=lambda block: -(beside[block].question if first.says else beside[block].both))
+    order = [best, *order][:MOST_BLOCKS]
     beginnings = [frozenset(order[: size + 1]) for size in range(len(order))]
     totals = worth.restored(beginnings)
-    most = max(range(len(totals)), key=lambda size: totals[size])
-    size = next((size for size, total in enumerate(totals) if total >= NEARLY_ALL), most)
+    size = max(range(len(totals)), key=lambda size: (totals[size].enough, totals[size].says, totals[size].both))
+    if totals[size].says:
+        size = next(i for i, total in enumerate(totals) if (total.enough, total.says) == (totals[size].enough, True))
     keep, total = beginnings[size], totals[size]
     for block in reversed(order[: size + 1]):  # the least important first
         if len(keep) > 1:
             (without,) = worth.restored([keep - {block}])
-            if without >= min(NEARLY_ALL, total):
+            if (without.enough, without.says) == (total.enough, total.says) and (
+                without.says or without.both >= total.both
+            ):
                 keep, total = keep - {block}, without
     return keep, total
-
-
-def _at_least(shares: Sequence[float], least: float) -> KeepSet:
-    return frozenset(block for block, share in enumerate(shares) if share >= least)
 
 
 def _certified(worth: Worth) -> Support | None:
@@ -266,4 +374,13 @@ def _certified(worth: Worth) -> Support | None:
         carried[block] = 1 - score.log_prob / worth.nats
         restored[block] = total if len(found.keep) == 1 else 0.0
     (left,) = worth.restored([worth.answer.everything - found.keep])
-    return Support(worth.nats, found.keep, restored=tuple(restored), carried=tuple(carried), total=total, left=left)
+    return Support(
+        worth=worth.nats,
+        evidence=found.keep,
+        restored=tuple(restored),
+        carried=tuple(carried),
+        total=total,
+        enough=True,
+        left=left.both,
+        sufficient=found.keep if len(found.keep) == 1 else frozenset(),
+    )

@@ -9,13 +9,17 @@ answer     Dr. Vane
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from transformers import PreTrainedTokenizerBase
 
 from keepset.blocks import Example, Span
-from keepset.text.prompt import Characters, continuation, lay_out
+from keepset.text.prompt import Characters, Prompt, continuation, encode, lay_out
 from keepset.text.split import Blocks
+
+NOT_YET: tuple[int, ...] = (0,)
+"""Stands where the answer will be, for a prompt that is laid out before there is one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +34,17 @@ class TextExample(Example):
     """The blocks in the characters of the context."""
     candidates: tuple[tuple[int, ...], ...] = ()
     """Token ids of the answers to choose from, the gold one among them; empty when none were given."""
+    asked: Span | None = None
+    """The question's own words in ``tokens``: not the white space before it, nor a template's end; None: not known."""
+
+    @cached_property
+    def before_question(self) -> Example:
+        """The prompt up to the question's first word, and everything after it as what is said."""
+        if self.asked is None:
+            return self
+        cut = self.asked.start
+        rest = tuple(self.tokens[cut:].tolist())
+        return Example(self.tokens[:cut], self.blocks, Span(self.query.start, cut), (*rest, *self.answer))
 
 
 def text_example(
@@ -61,7 +76,21 @@ def text_example(
         block_texts=tuple(context[begin:stop] for begin, stop in prompt.places),
         places=prompt.places,
         candidates=tuple(written),
+        asked=question_span(tokenizer, prompt, question),
     )
+
+
+def question_span(tokenizer: PreTrainedTokenizerBase, prompt: Prompt, question: str) -> Span | None:
+    """The question's own tokens after the cut; None where there are none.
+
+    A token belongs where its last character is, as everywhere in ``text.prompt``. The first one after the cut is never
+    among them: something must stand before what a text is to make likelier.
+    """
+    _, offsets = encode(tokenizer, prompt.text)
+    begin = prompt.text.rindex(question.strip())
+    end = begin + len(question.strip())
+    own = [i for i, (_, stop) in enumerate(offsets) if begin < stop <= end and i > len(prompt.tokens)]
+    return Span(own[0], own[-1] + 1) if own else None
 
 
 def answer_tokens(tokenizer: PreTrainedTokenizerBase, text: str, tokens: list[int], answer: str) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from keepset import seeds
 from keepset.interventions import Fast
-from keepset.labels.about import question_share
+from keepset.labels.about import about_question
 from keepset.paper.bench.models import loaded
 from keepset.paper.bench.timing import one_thread
 from keepset.paper.evidence.documents import document_questions
@@ -50,15 +50,15 @@ def run_about_documents(scale: str, name: str) -> RunResult:
 
 
 def measured(scale: str, name: str, split: str, part: int, asked: Sequence[tuple[int, str, str, str]]) -> RunResult:
-    """The share of every (number, kind, context, question)."""
+    """How much each text is about its question, of every (number, kind, context, question)."""
     started = time.monotonic()
     model, tokenizer = loaded(name)
     executor = Fast(model)
     found: list[Metric] = []
     with one_thread():
         for number, kind, context, question in asked:
-            value = question_share(executor, tokenizer, context, question)
-            found.append(Metric(what="question_share", at={"kind": kind, "number": number}, value=value, n=1))
+            value = about_question(executor, tokenizer, context, question)
+            found.append(Metric(what="about", at={"kind": kind, "number": number}, value=value, n=1))
     return run_result(
         "evidence",
         scale,
@@ -84,7 +84,7 @@ def asked_of(paragraph: SquadQuestion, everybody: Sequence[SquadQuestion], numbe
 
 def shares(results: Results, model: str, split: str, kind: str) -> list[float]:
     """Of every question of a kind; none where that was not run."""
-    found = results.select("question_share", model=model, split=split, kind=kind) if results else None
+    found = results.select("about", model=model, split=split, kind=kind) if results else None
     return [] if found is None else [float(value) for value in found["value"]]
 
 
