@@ -270,6 +270,19 @@ def test_chains_are_found_whole(chain: set[int]) -> None:
     assert found.total >= NEARLY_ALL
 
 
+@given(st.lists(st.tuples(st.floats(-6, 0), st.floats(-6, 0)), min_size=BLOCKS, max_size=BLOCKS))
+def test_a_block_has_one_part_to_play(alone: list[tuple[float, float]]) -> None:
+    """Whatever blocks give of question and answer: evidence, as good, close, or none of these."""
+
+    def of(place: int) -> Rule:
+        return lambda keep: [max((alone[block][place] for block in keep), default=-6.0)]
+
+    found = find_support(asked_answer(of(0), of(1)))
+    assert len(found.evidence) + len(found.others) + len(found.close) == len(
+        found.evidence | found.others | found.close
+    )
+
+
 @pytest.mark.skipif(fetched("smollm2-135m-instruct") is None, reason="the bundled model is not on this machine")
 def test_natural_text() -> None:
     """Copies, an obsolete value and a fact that stands once, read by a real model."""

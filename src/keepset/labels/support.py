@@ -285,8 +285,9 @@ def find_support(
     elif effort == "exact":
         carried = [1 - found.both for found in worth.restored([answer.everything - single for single in singles])]
     evidence, found = (frozenset({best}), alone[best]) if alone[best].enough else smallest_set(worth, best)
-    others, close = as_good(shares, best) if len(evidence) == 1 else (frozenset[int](), frozenset[int]())
-    others = frozenset(block for block in others if alone[block].enough)
+    sufficient = frozenset(block for block in range(n_blocks) if alone[block].enough)
+    others, close = as_good(shares, *evidence) if len(evidence) == 1 else (frozenset[int](), frozenset[int]())
+    others &= sufficient
     left = None if effort == "evidence" else worth.restored([answer.everything - evidence - others])[0].both
     return Support(
         worth=worth.nats,
@@ -298,7 +299,7 @@ def find_support(
         total=found.both,
         enough=found.says,
         left=left,
-        sufficient=frozenset(block for block in range(n_blocks) if alone[block].enough),
+        sufficient=sufficient,
     )
 
 
