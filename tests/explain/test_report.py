@@ -10,7 +10,7 @@ from rich.console import Console
 from keepset.explain.findings import BlockReport, CostReport, PartReport, Replies
 from keepset.explain.report import Report, html_page, json_text
 from keepset.explain.terminal import bar
-from keepset.explain.words import NOT_IN_TEXT, cited, cost_line, number_list, verdict
+from keepset.explain.words import NOT_FROM_TEXT, NOT_IN_TEXT, cited, cost_line, number_list, verdict
 
 NASTY = '<script>alert("1")</script> & [bold]x[/bold] \x1b[31mred\x07 ünï 🎉'
 SAID = "The cat is grey. The ferry leaves at noon. So"
@@ -151,11 +151,13 @@ def test_the_terminal_is_not_steered_and_lines_fit(width: int, colour: bool) -> 
     assert "[bold]" in text.replace("\n", "") or width < 100
 
 
-def test_not_in_the_text_comes_first() -> None:
-    made = report(in_text=False)
-    assert draw(made).startswith(NOT_IN_TEXT)
+@pytest.mark.parametrize(("about", "said"), [(0.1, NOT_IN_TEXT), (0.9, NOT_FROM_TEXT)])
+def test_not_in_the_text_comes_first(about: float, said: str) -> None:
+    """A text may be about something else, or answer while the model talks about something else."""
+    made = report(in_text=False, about=about, about_threshold=0.2)
+    assert draw(made).startswith(said)
     text = Reader(made.to_html()).text
-    assert text.index(NOT_IN_TEXT) < text.index("Q <script>")
+    assert text.index(said) < text.index("Q <script>")
     assert "What the reply rests on all the same" in text
     assert made.to_dict()["in_text"] is False
 

@@ -4,14 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from keepset.explain.findings import BlockReport, Findings, PartReport
-from keepset.explain.words import (
-    NOT_IN_TEXT,
-    cited_pieces,
-    cost_line,
-    reply_rows,
-    source_line,
-    verdict,
-)
+from keepset.explain.words import cited_pieces, cost_line, doubt, reply_rows, source_line, verdict
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1e; --soft: #6b6b70; --line: #d9d9de; --paper: #ffffff; --card: #f6f6f8;
@@ -73,11 +66,12 @@ def page(reports: Sequence[Findings]) -> str:
 
 def _section(report: Findings, prefix: str) -> str:
     """One report; ``prefix`` keeps its anchors apart from those of the others."""
-    not_in_text = "" if report.in_text else f'<p class="note">{NOT_IN_TEXT}</p>'
+    said_first = doubt(report)
+    note = f'<p class="note">{said_first}</p>' if said_first else ""
     heading = "What it rests on" if report.in_text else "What the reply rests on all the same"
     parts = "".join(_part(report, part, prefix) for part in report.parts)
     return f"""
-{not_in_text}<h1 dir="auto">{escape(report.question)}</h1>
+{note}<h1 dir="auto">{escape(report.question)}</h1>
 <p class="answer" dir="auto">{_cited(report, prefix)} <span class="soft">({escape(source_line(report))})</span></p>
 <h2>{heading}</h2>
 {parts}

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from keepset.explain.findings import Findings, PartReport
-from keepset.explain.words import ANYWAY, NOT_IN_TEXT, cited, cost_line, reply_rows, source_line, verdict
+from keepset.explain.words import ANYWAY, cited, cost_line, doubt, reply_rows, source_line, verdict
 
 BAR = 10
 """Cells of a full bar."""
@@ -20,10 +20,10 @@ STYLES = {"evidence": "bold green", "also says it": "green", "close": "yellow"}
 
 def show(report: Findings, console: Console) -> None:
     """Prints the report."""
-    if not report.in_text:
-        console.print(NOT_IN_TEXT, style="bold yellow")
+    if said_first := doubt(report):
+        console.print(said_first, style="bold yellow")
     console.print(_heading(report))
-    if not report.in_text:
+    if not report.in_text and report.evidence:
         console.print("\nWhat the reply rests on all the same", style="bold")
     for part in report.parts:
         if part.spoken:

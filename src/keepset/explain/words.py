@@ -5,6 +5,7 @@ import re
 from keepset.explain.findings import Findings, PartReport
 
 NOT_IN_TEXT = "This text does not seem to answer that."
+NOT_FROM_TEXT = "The reply does not rest on this text."
 ANYWAY = "The text adds little to these: the model would write them, or something like them, anyway."
 MOST = 0.5
 """Share of the worth from which it is worth saying that something else restores it, or that hiding a block takes it."""
@@ -34,6 +35,13 @@ def sources(part: PartReport) -> str:
     """``3, 5`` are needed together; ``8 or 12`` each say it."""
     together = ", ".join(map(str, part.evidence))
     return " or ".join([together, *map(str, part.others)])
+
+
+def doubt(report: Findings) -> str | None:
+    """What is to be said first, where there is something; a text may answer and the model talk about something else."""
+    if report.about < report.about_threshold:
+        return NOT_IN_TEXT
+    return None if report.in_text else NOT_FROM_TEXT
 
 
 def verdict(part: PartReport) -> str:
