@@ -207,6 +207,15 @@ def test_whom_it_is_said_of_belongs_to_it(effort: str) -> None:
     assert found.enough
 
 
+def test_words_that_stand_all_over_the_text_ask_for_no_block() -> None:
+    """Each block says one of the question's four words; the answer stands in one that says none."""
+
+    def asked(keep: KeepSet) -> list[float]:
+        return [GIVEN if block in keep else LOST for block in range(4)]
+
+    assert find_support(asked_answer(asked, said_in(6))).evidence == {6}
+
+
 def test_a_part_of_a_longer_answer_need_not_say_what_is_asked() -> None:
     answer = asked_answer(said_in(1), lambda keep: [*said_in(6)(keep), *said_in(3)(keep)])
     found = [find_support(answer, part, whole=False) for part in (slice(0, 2), slice(2, 4))]

@@ -42,7 +42,9 @@ QUESTION = 0.2
 """What a nat of the question counts for beside one of the answer, where blocks are ranked: of two sentences that say
 the answer, the one that says it of what is asked comes first. Chosen on the same questions."""
 ASKED = 0.3
-"""Share of the question's worth that evidence restores: less is an answer to something else. Chosen on them too."""
+"""Share of the question's worth that evidence restores where a block asks: less is an answer to something else."""
+ASKS = 0.8
+"""Share of the question's worth from which a block alone says what is asked. Both chosen on them too."""
 AS_GOOD = 0.9
 """Share of what the best block restores from which another one is as good."""
 CLOSE = 0.6
@@ -276,6 +278,9 @@ def find_support(
         return certified
     singles = [frozenset({block}) for block in range(n_blocks)]
     alone = worth.restored(singles)
+    if max(found.question for found in alone) < ASKS:  # what is asked stands all over the text: no block can be missing
+        worth = replace(worth, whole=False)
+        alone = worth.restored(singles)
     shares = [found.both for found in alone]
     best = max(range(n_blocks), key=lambda block: shares[block])
     carried: list[float] = []
