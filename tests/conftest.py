@@ -1,6 +1,7 @@
 """One thread, no network, and no deadline for Hypothesis: the tests must hold on a busy machine."""
 
 import os
+import shutil
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported
@@ -21,12 +22,20 @@ settings.register_profile(
 settings.load_profile("keepset")
 
 
-@pytest.fixture
-def untrained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with two untrained smoke teachers per mixture."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="session")
+def untrained_teachers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two untrained smoke teachers per mixture, for reading alone."""
+    folder = tmp_path_factory.mktemp("untrained")
     for mixture in SEEDS:
         for seed in teacher_seeds("smoke", mixture):
             config = smoke(mixture, seed)
-            save_teacher(build_teacher(config), config, tmp_path / teacher_folder("smoke", mixture, seed))
+            save_teacher(build_teacher(config), config, folder / teacher_folder("smoke", mixture, seed))
+    return folder
+
+
+@pytest.fixture
+def untrained(untrained_teachers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder of the test's own with those teachers."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(untrained_teachers, tmp_path, dirs_exist_ok=True)
     return tmp_path

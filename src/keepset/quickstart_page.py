@@ -5,7 +5,7 @@ from html import escape
 
 from rich.table import Table
 
-from keepset.explain.page import POLICY, STYLE
+from keepset.explain.page import document
 from keepset.figures import COLOURS, new_figure, svg
 from keepset.jobs.labelling import LabelRow
 from keepset.statistics import wilson
@@ -133,16 +133,7 @@ def quickstart_page(outcome: QuickstartOutcome, labelled: list[LabelRow]) -> str
     """One HTML file: no scripts, nothing loaded from elsewhere."""
     picture = quickstart_figure(outcome)
     picture = picture[picture.index("<svg") :]  # without the XML declaration
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<title>keepset quickstart</title>
-<style>{STYLE} svg {{ max-width: 100%; height: auto; }}</style>
-</head>
-<body><main>
+    body = f"""
 <h1>What {escape(outcome.model)} needs to keep</h1>
 <p class="verdict">{escape(verdict(outcome))}</p>
 <h2>Pruned before the question is known</h2>
@@ -154,9 +145,8 @@ documents, whose evidence was found by hiding lines.</p>
 <p class="soft">Lines were hidden and the answer watched: every line was left alone, and where none was enough, with
 others. A dot: the evidence set, found that way. The most attended lines stand beside it.</p>
 {"".join(map(_labelled, labelled))}
-</main></body>
-</html>
 """
+    return document("keepset quickstart", body, style=" svg { max-width: 100%; height: auto; }")
 
 
 def shown_lines(row: LabelRow) -> list[int]:

@@ -57,23 +57,18 @@ def test_the_page_has_a_policy_a_readout_and_a_table() -> None:
     assert [inside for _, inside, _ in LINES] == ["POLICIES", "READOUTS"]
 
 
-def test_the_policy_is_in_every_comparison(copied: Path) -> None:
+def test_the_policy_is_in_every_comparison_and_the_readout_is_there(copied: Path) -> None:
     code = """
+import keepset
 from keepset.policies import POLICIES
 from keepset.paper.catalogue import experiments
 assert "longest" in POLICIES
 for name in ("eviction", "memory"):
     new = [job for job in experiments()[name].jobs("small") if "longest" in job]
     assert new, name
-print("ok")
+print(keepset.READOUTS["last_layer"].__name__)
 """
-    assert run(copied, code).strip() == "ok"
-
-
-def test_the_readout_is_there(copied: Path) -> None:
-    assert (
-        run(copied, "import keepset; print(keepset.READOUTS['last_layer'].__name__)").strip() == "last_layer_attention"
-    )
+    assert run(copied, code).strip() == "last_layer_attention"
 
 
 def test_the_table_runs_and_renders(copied: Path, untrained: Path) -> None:

@@ -1,9 +1,11 @@
 """The README and the docs name only what exists."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
+from click.testing import Result
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -21,6 +23,11 @@ def commands(text: str) -> list[list[str]]:
     return [line.split() for line in found]
 
 
+@cache
+def help_of(*words: str) -> Result:
+    return CliRunner().invoke(app, [*words, "--help"])
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_every_command_in_the_documents_exists(page: Path) -> None:
     for words in commands(page.read_text(encoding="utf-8")):
@@ -28,7 +35,7 @@ def test_every_command_in_the_documents_exists(page: Path) -> None:
         group = getattr(get_command(app), "commands", {}).get(words[0])
         if len(words) > 1 and hasattr(group, "commands"):
             help_words.append(words[1])
-        result = CliRunner().invoke(app, [*help_words, "--help"])
+        result = help_of(*help_words)
         assert result.exit_code == 0, f"{page.name}: keepset {' '.join(words)}"
         for option in (word for word in words if word.startswith("--")):
             assert option in re.sub(r"\x1b\[[0-9;]*m", "", result.output), f"{page.name}: {option}"

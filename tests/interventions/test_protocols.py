@@ -7,18 +7,9 @@ from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, Llama
 from keepset.blocks import Example, Span
 from keepset.interventions import Ask, Fast, answer_logits, dense_prefill, per_layer_masks
 from keepset.models.masks import block_numbers, may_read
+from tests.tiny import SHAPE as TINY
 
-SHAPE = {
-    "vocab_size": 30,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "max_position_embeddings": 64,
-    "initializer_range": 0.3,
-}
+SHAPE = TINY | {"vocab_size": 30}
 BLOCKS = (Span(1, 4), Span(4, 7), Span(8, 12))
 B, T, N, L = 2, 15, 3, 2
 

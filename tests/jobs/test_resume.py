@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any
 
@@ -50,18 +50,24 @@ def data(write: Write) -> Path:
     return write(*(b"{broken" if i % 9 == 4 else row(i) for i in range(N_ROWS)))
 
 
+@pytest.fixture(scope="module")
+def known() -> dict[Hashable, Any]:
+    """Model, setting and rows -> their labels, which are the same in every test."""
+    return {}
+
+
 @pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Labels each group once per test; lists the first lines of the groups that were asked for."""
-    known: dict[int, Any] = {}
+def quick(monkeypatch: pytest.MonkeyPatch, known: dict[Hashable, Any]) -> list[int]:
+    """Labels each group once; lists the first lines of the groups that were asked for."""
     asked: list[int] = []
 
     def remembered(rows: Any, labeller: Labeller) -> Any:
-        rows = list(rows)
+        rows = tuple(rows)
         asked.append(rows[0].number)
-        if rows[0].number not in known:
-            known[rows[0].number] = label_rows(rows, labeller)
-        return known[rows[0].number]
+        key = (labeller.model, labeller.blocks, labeller.effort, rows)
+        if key not in known:
+            known[key] = label_rows(rows, labeller)
+        return known[key]
 
     monkeypatch.setattr(labelling_module, "label_rows", remembered)
     return asked

@@ -1,8 +1,7 @@
 """How much of a question's surprise a text explains: against the reference, on tiny real models."""
 
 import pytest
-import torch
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.interventions import Ask, Fast, Reference
 from keepset.labels.about import (
@@ -15,6 +14,7 @@ from keepset.labels.about import (
 from keepset.models.bundled import fetched
 from keepset.models.loading import load_model
 from keepset.text.example import NOT_YET, text_example
+from tests.tiny import tiny_llama
 from tests.tokenizers import byte_tokenizer, real_tokenizer, word_tokenizer
 
 CONTEXT = "The code for NARO is 4821. What is the code for BELU? It is 3390."
@@ -23,19 +23,7 @@ QUESTION = "What is the code for BELU?"
 
 @pytest.fixture(scope="module")
 def model() -> PreTrainedModel:
-    with torch.random.fork_rng():
-        torch.manual_seed(3)
-        config = LlamaConfig(
-            vocab_size=400,
-            hidden_size=32,
-            intermediate_size=48,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=256,
-            initializer_range=0.4,
-        )
-        return LlamaForCausalLM(config).eval()
+    return tiny_llama(positions=256)
 
 
 @pytest.mark.parametrize(

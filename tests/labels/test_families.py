@@ -8,22 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keepset.blocks import Family, KeepSet
-from keepset.interventions import Effects, Score, Search
+from keepset.interventions import Effects
 from keepset.labels.families import FoundFamily, all_sets, confirm, find_families, one_set
-
-Rule = Callable[[KeepSet], bool]
-
-
-def run(search: Search, rule: Rule) -> tuple[object, int]:
-    """What a search finds when ``rule`` decides every keep set, and how many it asked."""
-    asked = 0
-    keeps = next(search)
-    while True:
-        asked += len(keeps)
-        try:
-            keeps = search.send([Score(0.0, True) if rule(keep) else Score(-5.0, False) for keep in keeps])
-        except StopIteration as stop:
-            return stop.value, asked
+from tests.searches import Rule, run_search
 
 
 def minimal(sets: list[KeepSet]) -> Family:
@@ -50,7 +37,7 @@ families = st.integers(1, 9).flatmap(
 @given(families)
 def test_all_sets_are_those_of_brute_force(drawn: tuple[int, Family]) -> None:
     n, known = drawn
-    found, asked = run(all_sets(n, cap=10), holds(known))
+    found, asked = run_search(all_sets(n, cap=10), holds(known))
     assert isinstance(found, FoundFamily)
     assert found.sets == known == brute_force(n, holds(known))
     assert found.complete
@@ -60,7 +47,7 @@ def test_all_sets_are_those_of_brute_force(drawn: tuple[int, Family]) -> None:
 @given(families)
 def test_one_set_is_one_of_them(drawn: tuple[int, Family]) -> None:
     n, known = drawn
-    found, _ = run(one_set(n), holds(known))
+    found, _ = run_search(one_set(n), holds(known))
     assert found in known
 
 
@@ -86,14 +73,14 @@ def copies(*places: tuple[int, ...]) -> Family:
     ],
 )
 def test_redundancy_chains_and_chains_with_copies(n: int, known: Family) -> None:
-    found, _ = run(all_sets(n), holds(known))
+    found, _ = run_search(all_sets(n), holds(known))
     assert isinstance(found, FoundFamily)
     assert (found.sets, found.complete) == (known, True)
 
 
 def test_two_chains_of_a_long_context_cost_few_probes() -> None:
     known = frozenset({frozenset({3, 64, 100}), frozenset({20, 21, 127})})
-    found, asked = run(all_sets(128), holds(known))
+    found, asked = run_search(all_sets(128), holds(known))
     assert isinstance(found, FoundFamily)
     assert found.sets == known
     assert asked <= 128  # leave-one-out alone asks as many, and finds nothing
@@ -101,7 +88,7 @@ def test_two_chains_of_a_long_context_cost_few_probes() -> None:
 
 def test_the_cap_is_kept_and_said() -> None:
     known = frozenset(frozenset({block}) for block in range(6))
-    found, _ = run(all_sets(6, cap=4), holds(known))
+    found, _ = run_search(all_sets(6, cap=4), holds(known))
     assert isinstance(found, FoundFamily)
     assert len(found.sets) == 4
     assert found.sets < known
@@ -110,17 +97,17 @@ def test_the_cap_is_kept_and_said() -> None:
 
 def test_a_wide_tree_is_cut_off_and_said() -> None:
     known = frozenset({frozenset(range(8)), frozenset(range(8, 16))})  # 64 nodes to prove there is no third set
-    found, asked = run(all_sets(16, max_probes=60), holds(known))
+    found, asked = run_search(all_sets(16, max_probes=60), holds(known))
     assert isinstance(found, FoundFamily)
     assert found.sets == known
     assert not found.complete
     assert asked <= 60 + 2 * 16
-    assert run(all_sets(16), holds(known))[0].complete  # type: ignore[attr-defined]
+    assert run_search(all_sets(16), holds(known))[0].complete  # type: ignore[attr-defined]
 
 
 def test_a_wrong_clean_answer_has_no_family() -> None:
-    assert run(all_sets(7), lambda keep: False)[0] == FoundFamily(frozenset(), True, 1)
-    assert run(one_set(7), lambda keep: False)[0] is None
+    assert run_search(all_sets(7), lambda keep: False)[0] == FoundFamily(frozenset(), True, 1)
+    assert run_search(one_set(7), lambda keep: False)[0] is None
 
 
 def test_the_label_is_the_union_of_the_smallest_sets() -> None:

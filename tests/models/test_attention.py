@@ -1,13 +1,9 @@
 """The way into a model's attention changes nothing by itself."""
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
-from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from keepset.models.attention import Attention, wrapped_attention
+from keepset.models.attention import Attention, AttentionCall, wrapped_attention
 
 
 def test_handing_on_changes_nothing_and_sees_every_layer() -> None:
@@ -19,17 +15,9 @@ def test_handing_on_changes_nothing_and_sees_every_layer() -> None:
     tokens = torch.arange(12)[None]
     seen: list[int] = []
 
-    def look(
-        inner: Callable[..., Attention],
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        **kwargs: Any,
-    ) -> Attention:
-        seen.append(int(module.layer_idx))  # type: ignore[arg-type]
-        return inner(module, query, key, value, mask, **kwargs)
+    def look(call: AttentionCall) -> Attention:
+        seen.append(int(call.module.layer_idx))  # type: ignore[arg-type]
+        return call.attend()
 
     expected = model(tokens).logits
     with wrapped_attention(model, look):

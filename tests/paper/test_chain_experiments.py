@@ -1,5 +1,6 @@
 """Chain experiments end to end on untrained teachers: every number a report asks for is there."""
 
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,11 @@ from keepset.paper.result import RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import share
 from keepset.paper.table import Table
-from keepset.paper.testbed.routers import renamed_stream, router_input, score_blocks
+from keepset.paper.testbed.routers import build_router, renamed_stream, router_input, score_blocks
 from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.tasks.oracle import read_records
 from keepset.paper.testbed.teachers.presets import smoke
-from keepset.routers import table_stream
+from keepset.routers import table_stream, train_routers
 
 
 def run(folder: Path, *experiments: Experiment) -> Results:
@@ -33,8 +34,15 @@ def tables(experiment: Experiment, results: Results) -> dict[str, Table]:
     return {item.name: item for item in found if isinstance(item, Table)}
 
 
-def test_every_arm_is_a_run_of_its_own(untrained: Path) -> None:
-    results = run(untrained, chains.EXPERIMENT)
+@pytest.fixture(scope="module")
+def chain_results(untrained_teachers: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    """Everything that ``tab:chain`` and its like read, run once."""
+    with chdir(untrained_teachers):
+        return run(tmp_path_factory.mktemp("chains"), oracles.EXPERIMENT, chains.EXPERIMENT, hardened.EXPERIMENT)
+
+
+def test_every_arm_is_a_run_of_its_own(chain_results: Results) -> None:
+    results = chain_results.of("chains")
     arms = ("unrouted", *chains.ARMS)
     assert list(results.runs) == [f"chains/five-task-{teacher}-{arm}" for teacher in (0, 1) for arm in arms]
     for arm in chains.ARMS:
@@ -53,8 +61,8 @@ def test_an_arm_alone_gives_what_it_gave_beside_others(untrained: Path) -> None:
     labels = {arm: label for arm, (_, label) in chain_routers.ARMS.items()}
     with torch.no_grad():
         table = chain_routers.label_table(model, config, {"multihop": 1.0}, chain_routers.TABLE["smoke"], labels)
-    together = chain_routers.train_routers(
-        lambda seed: chain_routers.build_router("chain", config.vocabulary, config.block_width, seed),
+    together = train_routers(
+        lambda seed: build_router("chain", config.vocabulary, config.block_width, seed),
         range(2),
         {arm: loss for arm, (loss, _) in chain_routers.ARMS.items()},
         table_stream(table.tokens, table.targets, run=0, batch=chain_routers.BATCH["smoke"]),
@@ -65,8 +73,8 @@ def test_an_arm_alone_gives_what_it_gave_beside_others(untrained: Path) -> None:
         torch.testing.assert_close(score_blocks(one, batch), score_blocks(other, batch), rtol=1e-3, atol=1e-3)
 
 
-def test_hardened_chains_route_every_teacher(untrained: Path) -> None:
-    results = run(untrained, hardened.EXPERIMENT)
+def test_hardened_chains_route_every_teacher(chain_results: Results) -> None:
+    results = chain_results.of("hardened")
     assert list(results.runs) == ["hardened/unrouted", *(f"hardened/labels-0-{arm}" for arm in hardened.ARMS)]
     for mixture in ("hardened", "five-task"):
         for teacher in (0, 1):
@@ -83,8 +91,8 @@ def test_hardened_chains_route_every_teacher(untrained: Path) -> None:
     assert table.notes[0].endswith("; smoke scale")
 
 
-def test_oracles(untrained: Path) -> None:
-    results = run(untrained, oracles.EXPERIMENT)
+def test_oracles(chain_results: Results) -> None:
+    results = chain_results.of("oracles")
     assert list(results.runs) == ["oracles/five-task-0", "oracles/five-task-1"]
     for arm in oracles.SELECTIONS:
         assert list(results.select("routed", arm=arm, teacher=0)["k"]) == list(oracles.BUDGETS)
@@ -93,18 +101,17 @@ def test_oracles(untrained: Path) -> None:
     assert len(results.values("obsolete", arm="trace", condition="latest_write")) == 2
 
 
-def test_reports_of_chains(untrained: Path) -> None:
-    results = run(untrained, oracles.EXPERIMENT, chains.EXPERIMENT, hardened.EXPERIMENT)
-    assert set(tables(oracles.EXPERIMENT, results)) == {"tab-budget-readouts"}
-    found = tables(chains.EXPERIMENT, results)
+def test_reports_of_chains(chain_results: Results) -> None:
+    assert set(tables(oracles.EXPERIMENT, chain_results)) == {"tab-budget-readouts"}
+    found = tables(chains.EXPERIMENT, chain_results)
     assert set(found) == {"tab-chain", "tab-chain-per-teacher", "tab-trace-supervision"}
     assert [row[0] for row in found["tab-chain-per-teacher"].rows] == ["seed 0", "seed 1"]
     note = "2 five-task teachers; 6 examples, 2 router seeds, 128 labelled examples, 10 steps of 16; smoke scale"
     assert found["tab-chain"].notes == (note,)
-    assert set(tables(chains.EXPERIMENT, results.of("chains"))) == {"tab-chain-per-teacher"}, "others need more"
+    assert set(tables(chains.EXPERIMENT, chain_results.of("chains"))) == {"tab-chain-per-teacher"}, "others need more"
     for experiment in (oracles.EXPERIMENT, chains.EXPERIMENT, hardened.EXPERIMENT):
         for difference in experiment.differences:
-            assert difference.here(results.of(experiment.name, *difference.needs))
+            assert difference.here(chain_results.of(experiment.name, *difference.needs))
 
 
 def chain_runs(dense: float, causal: float, attention: float, pointer: float) -> dict[str, RunResult]:

@@ -4,21 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from keepset.paper.import_graph import LABORATORY, LIBRARY, ORDER, edges, import_graph, imports, sizes, stage
+from keepset.paper.import_graph import LABORATORY, LIBRARY, ORDER, Edges, edges, import_graph, imports, sizes, stage
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_nobody_imports_what_comes_later() -> None:
-    assert [pair for pair in edges() if ORDER.index(pair[1]) > ORDER.index(pair[0])] == []
+@pytest.fixture(scope="module")
+def found() -> Edges:
+    return edges()
 
 
-def test_the_library_never_imports_the_laboratory() -> None:
-    assert [pair for pair in edges() if pair[0] in LIBRARY and pair[1] in LABORATORY] == []
+def test_nobody_imports_what_comes_later(found: Edges) -> None:
+    assert [pair for pair in found if ORDER.index(pair[1]) > ORDER.index(pair[0])] == []
 
 
-def test_edges_count_files() -> None:
-    found = edges()
+def test_the_library_never_imports_the_laboratory(found: Edges) -> None:
+    assert [pair for pair in found if pair[0] in LIBRARY and pair[1] in LABORATORY] == []
+
+
+def test_edges_count_files(found: Edges) -> None:
     assert found["policies", "readouts"] >= 2
     assert found["experiments", "reporting"] >= 10
     assert ("routers", "labels") not in found

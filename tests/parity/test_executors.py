@@ -29,25 +29,13 @@ from transformers import (
 
 from keepset.blocks import Example, KeepSet, Span
 from keepset.interventions import Ask, Executor, Fast, Mask, Operator, Overwrite, Reading, Reference, filler
+from tests.tiny import SHAPE as TINY
 
 VOCABULARY = 40
 WINDOW = 6
 EXACT = 1e-4
 """Log-probability, float32. Measured: below 1e-5."""
-SHAPE = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "max_position_embeddings": 64,
-    "initializer_range": 0.3,
-    "bos_token_id": None,
-    "eos_token_id": None,
-    "pad_token_id": None,
-}
+SHAPE = TINY | {"vocab_size": VOCABULARY, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
 LAYERS = ["sliding_attention", "full_attention"]
 GPT2_SHAPE = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "bos_token_id": 0, "eos_token_id": 0}
 MODELS: dict[str, Callable[[], PreTrainedModel]] = {

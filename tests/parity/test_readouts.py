@@ -1,11 +1,12 @@
 """Readouts against the attention that transformers itself reports, on small models of real architectures."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import (
     Gemma2Config,
     Gemma2ForCausalLM,
@@ -21,7 +22,7 @@ from transformers import (
 )
 
 from keepset.blocks import Span
-from keepset.models.attention import Attention, wrapped_attention
+from keepset.models.attention import Attention, AttentionCall, wrapped_attention
 from keepset.readouts import (
     accumulated_attention,
     all_position_attention,
@@ -144,22 +145,14 @@ def test_reconstruction_hides_the_block_in_one_softmax(model: PreTrainedModel, t
     mask = layers.clean_mask(model, BATCH, TOKENS)
     changes: list[Tensor] = []
 
-    def ask_again(
-        inner: Callable[..., Attention],
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        **kwargs: Any,
-    ) -> Attention:
-        assert mask is not None
-        whole = inner(module, query, key, value, mask, **kwargs)
+    def ask_again(call: AttentionCall) -> Attention:
+        assert call.mask is not None
+        whole = call.attend()
         by_block = []
         for span in BLOCKS:
-            hidden = mask.clone()
+            hidden = call.mask.clone()
             hidden[..., span.start : span.stop] = -1e9
-            without, _ = inner(module, query, key, value, hidden, **kwargs)
+            without, _ = replace(call, mask=hidden).attend()
             distance = (whole[0] - without).norm(dim=-1)  # (B, T, H)
             by_block.append(distance[:, rows.start : rows.stop].mean(1))
         changes.append(torch.stack(by_block, dim=-1))

@@ -1,7 +1,5 @@
 """Both modes are what they say, on tokens: the mask operator, and hiding from the question's rows alone."""
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
@@ -19,18 +17,9 @@ from keepset.blocks import Example, Span
 from keepset.interventions import Ask, Fast, answer_logits
 from keepset.pruning import generate, kept_positions, prefill_kept, read_after
 from keepset.pruning.cache import EvictionMode, generate_each, read_after_each
+from tests.tiny import SHAPE as TINY
 
-SHAPE: dict[str, Any] = {
-    "vocab_size": 40,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "max_position_embeddings": 64,
-    "initializer_range": 0.3,
-}
+SHAPE = TINY | {"vocab_size": 40}
 MODELS: dict[str, PreTrainedConfig] = {
     "llama": LlamaConfig(**SHAPE),
     "llama eager": LlamaConfig(**SHAPE, attn_implementation="eager"),

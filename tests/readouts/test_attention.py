@@ -6,7 +6,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from keepset.blocks import Example, Span
-from keepset.models.attention import Attention, wrapped_attention
+from keepset.models.attention import Attention, AttentionCall, wrapped_attention
 from keepset.readouts import answer_attention, pool_attention, window_attention
 
 
@@ -51,7 +51,7 @@ def test_rows_outside_the_tokens_are_refused(
 def test_the_model_is_left_as_it_was_also_after_a_failure(model: PreTrainedModel, tokens: Tensor) -> None:
     before, expected = model.config._attn_implementation, model(tokens).logits
 
-    def fail(*args: object, **kwargs: object) -> Attention:
+    def fail(call: AttentionCall) -> Attention:
         raise RuntimeError("no room")
 
     with pytest.raises(RuntimeError, match="no room"), wrapped_attention(model, fail):
@@ -65,9 +65,9 @@ def test_a_second_wrapper_is_refused_and_the_first_survives(
 ) -> None:
     seen: list[object] = []
 
-    def look(inner, *args, **kwargs):  # type: ignore[no-untyped-def]
-        seen.append(args[0])
-        return inner(*args, **kwargs)
+    def look(call: AttentionCall) -> Attention:
+        seen.append(call.module)
+        return call.attend()
 
     with wrapped_attention(model, look):
         with pytest.raises(ValueError, match="expected one wrapper at a time"), wrapped_attention(model, look):

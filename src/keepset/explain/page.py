@@ -50,16 +50,21 @@ STRONGEST = 0.45
 def page(reports: Sequence[Findings]) -> str:
     """The whole file: one report after another."""
     sections = "".join(f"<section>{_section(report, f'r{i}-')}</section>" for i, report in enumerate(reports))
+    return document(reports[0].question, sections)
+
+
+def document(title: str, body: str, style: str = "") -> str:
+    """An HTML file in the one style that every page of keepset has; ``body`` is HTML, ``style`` more rules."""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
-<title>{escape(reports[0].question)}</title>
-<style>{STYLE}</style>
+<title>{escape(title)}</title>
+<style>{STYLE}{style}</style>
 </head>
-<body><main>{sections}</main></body>
+<body><main>{body}</main></body>
 </html>
 """
 

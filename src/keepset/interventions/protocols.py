@@ -8,16 +8,16 @@ All four are one table that says which row sees which block, so they cannot drif
     dense prefill, sparse answer  visible (B, T, N)       ``dense_prefill``: only the last row is restricted
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from keepset.blocks import Span
-from keepset.models.attention import Attention, wrapped_attention
+from keepset.models.attention import Attention, AttentionCall, wrapped_attention
 from keepset.models.capabilities import sliding_windows
 from keepset.models.masks import ModelMask, block_numbers, may_read, model_mask
 
@@ -81,16 +81,8 @@ def per_layer_masks(model: PreTrainedModel, masks: Sequence[Tensor]) -> Iterator
     transformers passes one mask to all layers of a kind; here each layer picks its own.
     """
 
-    def attend(
-        inner: Callable[..., Attention],
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        **kwargs: Any,
-    ) -> Attention:
-        return inner(module, query, key, value, masks[int(module.layer_idx)], **kwargs)  # type: ignore[arg-type]
+    def attend(call: AttentionCall) -> Attention:
+        return replace(call, mask=masks[int(call.module.layer_idx)]).attend()  # type: ignore[arg-type]
 
     with wrapped_attention(model, attend):
         yield

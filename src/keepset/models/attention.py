@@ -3,7 +3,8 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -15,24 +16,34 @@ NAME = "keepset"
 Attention = tuple[Tensor, Tensor | None]
 
 
-class Wrapper(Protocol):
-    """Sees one layer's queries, keys and mask, and usually ends by calling ``inner`` with them."""
+@dataclass(frozen=True, eq=False)
+class AttentionCall:
+    """What one layer asks its attention function."""
 
-    def __call__(
-        self,
-        inner: Callable[..., Attention],
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        **kwargs: Any,
-    ) -> Attention: ...
+    inner: Callable[..., Attention]
+    """The function that the model had."""
+    module: nn.Module
+    query: Tensor
+    """(B, H, T, D)"""
+    key: Tensor
+    """(B, H or fewer, S, D)"""
+    value: Tensor
+    """(B, H or fewer, S, D)"""
+    mask: Tensor | None
+    options: dict[str, Any]
+    """What else the layer passes on: its scaling, a softcap."""
+
+    def attend(self) -> Attention:
+        return self.inner(self.module, self.query, self.key, self.value, self.mask, **self.options)
+
+
+Wrapper = Callable[[AttentionCall], Attention]
+"""Sees a layer's call, and usually ends with its ``attend``."""
 
 
 @contextmanager
 def wrapped_attention(model: PreTrainedModel, wrapper: Wrapper) -> Iterator[None]:
-    """Inside, every layer's attention goes through ``wrapper``; its ``inner`` is the attention the model had.
+    """Inside, every layer's attention goes through ``wrapper``.
 
     transformers' registry of attention functions is the sanctioned way in: nothing is patched.
     """
@@ -49,7 +60,7 @@ def wrapped_attention(model: PreTrainedModel, wrapper: Wrapper) -> Iterator[None
         # "eager" is not in the registry: each model file has its own.
         eager = getattr(sys.modules[type(module).__module__], "eager_attention_forward", missing)
         inner = ALL_ATTENTION_FUNCTIONS.get_interface(before, eager)
-        return wrapper(inner, module, query, key, value, attention_mask, **kwargs)
+        return wrapper(AttentionCall(inner, module, query, key, value, attention_mask, kwargs))
 
     ALL_ATTENTION_FUNCTIONS[NAME] = attend
     try:

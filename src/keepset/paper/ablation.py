@@ -10,16 +10,13 @@ would give two, and two blocks cannot hold a chain of three, whatever the router
 import time
 from functools import partial
 from statistics import fmean
-from typing import Any
 
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from keepset import seeds
 from keepset.blocks import ExampleBatch
 from keepset.paper.chain_routers import CHAIN
 from keepset.paper.claim import Claim, below, interval
-from keepset.paper.dense import evaluation_seed
 from keepset.paper.experiment import Choice, Difference, Experiment, Jobs, Report, run_result
 from keepset.paper.pooling import (
     BUDGET,
@@ -32,14 +29,15 @@ from keepset.paper.pooling import (
     routed_metrics,
     settings,
     train_arm,
-    unrouted_metrics,
+    unrouted_run,
 )
 from keepset.paper.result import At, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.routed import budget_blocks, top_blocks
 from keepset.paper.router_tables import Label, annotated_family, block_attention
+from keepset.paper.router_training import training_seeds
 from keepset.paper.statistics import share
-from keepset.paper.table import Table, bracket
+from keepset.paper.table import Table, beside, bracket
 from keepset.paper.teachers import teacher_folder, teacher_seeds
 from keepset.paper.testbed.teachers.teacher import load_teacher
 from keepset.paper.words import in_words
@@ -72,26 +70,11 @@ ARMS: tuple[Arm, ...] = (
 
 def jobs(scale: str) -> Jobs:
     """The dense teachers and random gates, then one result per label and loss."""
-    found: Jobs = {"ablation/unrouted": partial(unrouted, scale)}
+    unrouted = partial(unrouted_run, NAME, scale, MIXTURE, tuple(CONDITIONS), fewest=CHAIN)
+    found: Jobs = {"ablation/unrouted": unrouted}
     for label, loss in ARMS:
         found[f"ablation/{label}-{loss}"] = partial(ablate, scale, label, loss)
     return found
-
-
-def unrouted(scale: str) -> RunResult:
-    """Every five-task teacher on every condition, dense and with random gates."""
-    started = time.monotonic()
-    teachers = teacher_seeds(scale, MIXTURE)
-    return run_result(
-        NAME,
-        scale,
-        started,
-        at={"mixture": MIXTURE},
-        config=chain_settings(scale, teachers),
-        seeds={"evaluation": evaluation_seed(next(iter(CONDITIONS)))},
-        counts={"examples": EXAMPLES[scale]},
-        metrics=unrouted_metrics(scale, MIXTURE, teachers, CONDITIONS, fewest=CHAIN),
-    )
 
 
 def ablate(scale: str, label: str, loss: str) -> RunResult:
@@ -106,15 +89,12 @@ def ablate(scale: str, label: str, loss: str) -> RunResult:
         scale,
         started,
         at={"mixture": MIXTURE, "source": SOURCE, "label": label, "loss": loss},
-        config=chain_settings(scale, teachers) | {"router_seeds": ROUTER_SEEDS[scale], "router": "pooling"},
-        seeds={"router_init": seeds.ROUTER_INIT.seed(0), "router_stream": seeds.ROUTER_STREAM.seed(SOURCE)},
+        config=settings(scale, MIXTURE, teachers, CONDITIONS, fewest=CHAIN)
+        | {"router_seeds": ROUTER_SEEDS[scale], "router": "pooling"},
+        seeds=training_seeds(SOURCE),
         counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale]},
         metrics=routed_metrics(scale, MIXTURE, teachers, CONDITIONS, routers, fewest=CHAIN),
     )
-
-
-def chain_settings(scale: str, teachers: range) -> dict[str, Any]:
-    return settings(scale, MIXTURE, teachers, CONDITIONS) | {"fewest_blocks": CHAIN}
 
 
 def supervisions(k: int) -> dict[Arm, tuple[Loss, Label]]:
@@ -184,10 +164,7 @@ def ablation_table(results: Results) -> Table:
         arm: [bracket(per_teacher(results, condition, **place(arm))) for condition in CONDITIONS]
         for arm in PAPER_RANGES
     }
-    beside = {
-        arm: [f"{cell} ({number})" for cell, number in zip(found[arm], paper, strict=True)]
-        for arm, paper in PAPER.items()
-    }
+    with_papers = {arm: beside(found[arm], papers) for arm, papers in PAPER.items()}
     return Table(
         name="tab-ablation",
         caption=(
@@ -197,9 +174,9 @@ def ablation_table(results: Results) -> Table:
         ),
         columns=("Label", "Loss", *CONDITIONS.values()),
         rows=(
-            *((*title(arm), *beside[arm]) for arm in ARMS),
+            *((*title(arm), *with_papers[arm]) for arm in ARMS),
             (),
-            ("Random gates", "", *beside["random"]),
+            ("Random gates", "", *with_papers["random"]),
             ("Dense teacher", "", *found["dense"]),
         ),
         notes=(counts(results), budget(results)),

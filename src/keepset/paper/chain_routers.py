@@ -4,8 +4,9 @@ Arms learn from the same examples in the same order, and each comes out as if it
 (``train_routers``), so an arm is run alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,15 +15,17 @@ from transformers import PreTrainedModel
 from keepset.blocks import ExampleBatch
 from keepset.labels import top_k
 from keepset.paper.dense import evaluation_seed
-from keepset.paper.result import Metric, RunResult
+from keepset.paper.experiment import run_result
+from keepset.paper.result import At, Metric, RunResult
 from keepset.paper.routed import chain_blocks, chain_recall, random_scores, routed_correct, routed_probe, top_blocks
 from keepset.paper.router_tables import Label, annotated_family, block_attention, label_table
+from keepset.paper.router_training import fit_arm, training_seeds
 from keepset.paper.statistics import share
 from keepset.paper.teachers import teacher_folder
-from keepset.paper.testbed.routers import Router, build_router, score_blocks
+from keepset.paper.testbed.routers import Router, score_blocks
 from keepset.paper.testbed.teachers.teacher import accuracy, load_teacher
 from keepset.readouts import backward_trace
-from keepset.routers import KL, Coverage, Loss, table_stream, train_routers
+from keepset.routers import KL, Coverage, Loss, table_stream
 from keepset.routers.targets import acceptable_sets
 
 CHAIN = 3
@@ -54,13 +57,31 @@ def train(scale: str, mixture: str, teacher: int, condition: str, arm: str) -> l
     loss, label = ARMS[arm]
     with torch.no_grad():
         table = label_table(model, config, {condition: 1.0}, TABLE[scale], {arm: label})
-    return train_routers(
-        lambda router_seed: build_router("chain", config.vocabulary, config.block_width, router_seed),
-        range(ROUTER_SEEDS[scale]),
-        {arm: loss},
-        table_stream(table.tokens, table.targets, run=teacher, batch=BATCH[scale]),
-        steps=STEPS[scale],
-    )[arm]
+    stream = table_stream(table.tokens, table.targets, run=teacher, batch=BATCH[scale])
+    return fit_arm("chain", config, arm, loss, stream, ROUTER_SEEDS[scale], STEPS[scale])
+
+
+def routed_run(
+    experiment: str,
+    scale: str,
+    started: float,
+    *,
+    at: At,
+    config: dict[str, Any],
+    teacher: int,
+    metrics: Iterable[Metric],
+) -> RunResult:
+    """The result of a run whose routers ``train`` made on the labels of ``teacher``."""
+    return run_result(
+        experiment,
+        scale,
+        started,
+        at=at,
+        config=config | {"router_seeds": ROUTER_SEEDS[scale], "router": "chain"},
+        seeds=training_seeds(teacher),
+        counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale], "batch": BATCH[scale]},
+        metrics=metrics,
+    )
 
 
 def unrouted_metrics(condition: str, model: PreTrainedModel, batch: ExampleBatch, k: int) -> list[Metric]:

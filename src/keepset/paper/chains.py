@@ -8,19 +8,18 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from statistics import fmean
+from typing import Any
 
 from scipy.stats import f_oneway, pearsonr
+from transformers import PreTrainedModel
 
-from keepset import seeds
+from keepset.blocks import ExampleBatch
 from keepset.paper.chain_routers import (
     ARMS,
-    BATCH,
     CHAIN,
     EXAMPLES,
-    ROUTER_SEEDS,
-    STEPS,
-    TABLE,
     routed_metrics,
+    routed_run,
     train,
     training_note,
     unrouted_metrics,
@@ -31,7 +30,7 @@ from keepset.paper.experiment import Difference, Experiment, Jobs, Report, run_r
 from keepset.paper.result import RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import pooled
-from keepset.paper.table import Table, bracket, spread
+from keepset.paper.table import Table, beside, bracket, spread
 from keepset.paper.teachers import teacher_folder, teacher_seeds
 from keepset.paper.testbed.teachers.teacher import load_teacher
 
@@ -52,14 +51,13 @@ def jobs(scale: str) -> Jobs:
 def unrouted(scale: str, teacher: int) -> RunResult:
     """The dense teacher, and random gates."""
     started = time.monotonic()
-    model, config = load_teacher(teacher_folder(scale, MIXTURE, teacher))
-    batch = evaluation_batch(config, CONDITION, EXAMPLES[scale])
+    model, batch = asked(scale, teacher)
     return run_result(
         NAME,
         scale,
         started,
         at={"mixture": MIXTURE, "teacher": teacher},
-        config={"mixture": MIXTURE, "seed": teacher, "condition": CONDITION, "budget": CHAIN},
+        config=settings(teacher),
         seeds={"evaluation": evaluation_seed(CONDITION)},
         counts={"examples": EXAMPLES[scale]},
         metrics=unrouted_metrics(CONDITION, model, batch, CHAIN),
@@ -70,25 +68,26 @@ def route(scale: str, teacher: int, arm: str) -> RunResult:
     """Trains one arm on the labels of one teacher and routes that teacher."""
     started = time.monotonic()
     routers = train(scale, MIXTURE, teacher, CONDITION, arm)
-    model, config = load_teacher(teacher_folder(scale, MIXTURE, teacher))
-    batch = evaluation_batch(config, CONDITION, EXAMPLES[scale])
-    return run_result(
+    model, batch = asked(scale, teacher)
+    return routed_run(
         NAME,
         scale,
         started,
         at={"mixture": MIXTURE, "teacher": teacher, "arm": arm},
-        config={
-            "mixture": MIXTURE,
-            "seed": teacher,
-            "condition": CONDITION,
-            "budget": CHAIN,
-            "router_seeds": ROUTER_SEEDS[scale],
-            "router": "chain",
-        },
-        seeds={"router_init": seeds.ROUTER_INIT.seed(0), "router_stream": seeds.ROUTER_STREAM.seed(teacher)},
-        counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale], "batch": BATCH[scale]},
+        config=settings(teacher),
+        teacher=teacher,
         metrics=routed_metrics(CONDITION, model, batch, routers, CHAIN),
     )
+
+
+def asked(scale: str, teacher: int) -> tuple[PreTrainedModel, ExampleBatch]:
+    """A teacher and the chains that it is asked for."""
+    model, config = load_teacher(teacher_folder(scale, MIXTURE, teacher))
+    return model, evaluation_batch(config, CONDITION, EXAMPLES[scale])
+
+
+def settings(teacher: int) -> dict[str, Any]:
+    return {"mixture": MIXTURE, "seed": teacher, "condition": CONDITION, "budget": CHAIN}
 
 
 LABELS = {"attention": "attention (KL)", "trace": "backward trace (coverage)", "causal": "causal (coverage)"}
@@ -194,8 +193,7 @@ def trace_supervision_table(results: Results) -> Table:
             hardened.values("routed", arm=arm, condition="multihop_hardened", mixture="hardened", teacher=0),
             oracles.values("obsolete", arm=selection),
         )
-        cells = (f"{spread(found)} ({paper})" for found, paper in zip(measured, papers, strict=True))
-        rows.append((title, *cells))
+        rows.append((title, *beside(map(spread, measured), papers)))
     return Table(
         name="tab-trace-supervision",
         caption=(

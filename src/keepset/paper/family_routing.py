@@ -41,13 +41,14 @@ from keepset.paper.result import Coordinate, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.routed import random_scores, routed_correct, routed_probe, top_blocks
 from keepset.paper.router_tables import Label, RouterTable, annotated_family, block_attention, label_table, make_table
+from keepset.paper.router_training import fit_arm, training_seeds
 from keepset.paper.statistics import share
 from keepset.paper.table import Table, bracket
 from keepset.paper.teachers import teacher_folder
-from keepset.paper.testbed.routers import build_router, renamed_stream, score_blocks
+from keepset.paper.testbed.routers import renamed_stream, score_blocks
 from keepset.paper.testbed.teachers.config import TeacherConfig
 from keepset.paper.testbed.teachers.teacher import load_teacher
-from keepset.routers import KL, Coverage, Loss, table_stream, train_routers
+from keepset.routers import KL, Coverage, Loss, table_stream
 from keepset.routers.targets import acceptable_sets
 
 NAME = "family_routing"
@@ -108,13 +109,8 @@ def route(scale: str, arm: str) -> RunResult:
     table = labelled_table(scale, arm)
     model, config = load_teacher(teacher_folder(scale, MIXTURE, TEACHER))
     stream = table_stream(table.tokens, {arm: table.targets[arm]}, run=TEACHER, batch=BATCH[scale])
-    trained = train_routers(
-        lambda seed: build_router("chain", config.vocabulary, config.block_width, seed),
-        range(ROUTER_SEEDS[scale]),
-        {arm: ARMS[arm]},
-        renamed_stream(stream, config.vocabulary, run=TEACHER),
-        steps=STEPS[scale],
-    )[arm]
+    renamed = renamed_stream(stream, config.vocabulary, run=TEACHER)
+    trained = fit_arm("chain", config, arm, ARMS[arm], renamed, ROUTER_SEEDS[scale], STEPS[scale])
     batch = evaluation_batch(config, CONDITION, EXAMPLES[scale])
     scored = Scored(model, config, batch)
     return run_result(
@@ -132,11 +128,7 @@ def route(scale: str, arm: str) -> RunResult:
             "router_seeds": ROUTER_SEEDS[scale],
             "router": "chain",
         },
-        seeds={
-            "router_init": seeds.ROUTER_INIT.seed(0),
-            "router_stream": seeds.ROUTER_STREAM.seed(TEACHER),
-            "intervention": seeds.INTERVENTION.seed(RUN),
-        },
+        seeds=training_seeds(TEACHER) | {"intervention": seeds.INTERVENTION.seed(RUN)},
         counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale], "batch": BATCH[scale]},
         metrics=[
             metric

@@ -8,7 +8,6 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
-from keepset import seeds
 from keepset.paper.experiment import Experiment, Jobs, Report, run_result
 from keepset.paper.pooling import (
     EXAMPLES,
@@ -24,6 +23,7 @@ from keepset.paper.pooling import (
 )
 from keepset.paper.result import RunResult
 from keepset.paper.results import Results
+from keepset.paper.router_training import training_seeds
 from keepset.paper.routing.run import ARMS, MIXTURE
 from keepset.paper.table import Table
 from keepset.paper.teachers import teacher_seeds
@@ -73,7 +73,7 @@ def guard(scale: str, name: str, arm: str) -> RunResult:
         at={"mixture": MIXTURE, "source": SOURCE, "retuning": name, "arm": arm},
         config=settings(scale, MIXTURE, teachers, CONDITIONS)
         | {"learning_rate": retuning.learning_rate, "router_seeds": ROUTER_SEEDS[scale], "router": "pooling"},
-        seeds={"router_init": seeds.ROUTER_INIT.seed(0), "router_stream": seeds.ROUTER_STREAM.seed(SOURCE)},
+        seeds=training_seeds(SOURCE),
         counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": steps},
         metrics=routed_metrics(scale, MIXTURE, teachers, CONDITIONS, routers),
     )

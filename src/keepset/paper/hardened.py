@@ -10,16 +10,12 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from statistics import fmean
 
-from keepset import seeds
 from keepset.paper.chain_routers import (
     ARMS,
-    BATCH,
     CHAIN,
     EXAMPLES,
-    ROUTER_SEEDS,
-    STEPS,
-    TABLE,
     routed_metrics,
+    routed_run,
     train,
     training_note,
     unrouted_metrics,
@@ -68,7 +64,7 @@ def route(scale: str, source: int, arm: str) -> RunResult:
     """Trains one arm on the hardened chains of one teacher; routes every teacher that may follow chains."""
     started = time.monotonic()
     routers = train(scale, MIXTURE, source, CONDITION, arm)
-    return run_result(
+    return routed_run(
         NAME,
         scale,
         started,
@@ -78,11 +74,8 @@ def route(scale: str, source: int, arm: str) -> RunResult:
             "source": source,
             "conditions": BUDGETS,
             "teachers": teacher_names(scale),
-            "router_seeds": ROUTER_SEEDS[scale],
-            "router": "chain",
         },
-        seeds={"router_init": seeds.ROUTER_INIT.seed(0), "router_stream": seeds.ROUTER_STREAM.seed(source)},
-        counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale], "batch": BATCH[scale]},
+        teacher=source,
         metrics=on_every_teacher(scale, partial(routed_metrics, routers=routers)),
     )
 

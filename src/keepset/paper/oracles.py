@@ -22,7 +22,7 @@ from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.routed import family_scores, random_scores, routed_correct, routed_probe, top_blocks
 from keepset.paper.statistics import share
-from keepset.paper.table import Table, spread
+from keepset.paper.table import Table, beside, spread
 from keepset.paper.teachers import teacher_seeds
 from keepset.readouts import answer_attention, attention_rollout, backward_trace, pool_attention
 
@@ -117,12 +117,9 @@ def budget_readouts_table(results: Results) -> Table:
     run = results.run()
     n_blocks = run.config["n_blocks"]
     rows = []
-    for arm, (title, paper) in SELECTIONS.items():
-        cells = [
-            f"{spread(results.values('routed', arm=arm, k=k))} ({theirs})"
-            for k, theirs in zip(BUDGETS, paper, strict=True)
-        ]
-        rows.append((title, *cells))
+    for arm, (title, papers) in SELECTIONS.items():
+        found = (spread(results.values("routed", arm=arm, k=k)) for k in BUDGETS)
+        rows.append((title, *beside(found, papers)))
     *first, last = map(str, BUDGETS)
     return Table(
         name="tab-budget-readouts",

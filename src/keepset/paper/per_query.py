@@ -31,7 +31,7 @@ from keepset.paper.result import At, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.routed import top_blocks
 from keepset.paper.statistics import share
-from keepset.paper.table import Table, spread
+from keepset.paper.table import Table, beside, spread
 from keepset.paper.teachers import teacher_seeds
 from keepset.readouts import answer_attention, pool_attention
 from keepset.readouts.layers import Layer, block_sums, visit_layers
@@ -168,7 +168,7 @@ def per_query_table(results: Results) -> Table:
             results.values("row_budget", arm=protocol),
             results.values("context_budget", arm=protocol),
         )
-        rows.append((title, *(f"{spread(values)} ({paper})" for values, paper in zip(found, papers, strict=True))))
+        rows.append((title, *beside(map(spread, found), papers)))
     dense = [spread(results.values("routed", arm="dense", condition=condition)) for condition in CONDITIONS]
     rows += [(), ("Dense teacher", *dense, "", "")]
     run = results.run()

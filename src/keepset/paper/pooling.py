@@ -5,6 +5,7 @@ alone: every arm starts from the same weights and reads the same examples in the
 another's loss.
 """
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean
 from typing import Any
@@ -12,17 +13,19 @@ from typing import Any
 import torch
 
 from keepset.paper.dense import evaluation_batch, evaluation_seed
-from keepset.paper.result import Coordinate, Metric
+from keepset.paper.experiment import run_result
+from keepset.paper.result import Coordinate, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.routed import budget_blocks, random_scores, routed_correct, routed_probe, top_blocks
 from keepset.paper.router_tables import Label, label_table
+from keepset.paper.router_training import fit_arm
 from keepset.paper.statistics import PairedDifference, paired_difference, share
-from keepset.paper.teachers import teacher_folder
-from keepset.paper.testbed.routers import Router, build_router, score_blocks
+from keepset.paper.teachers import teacher_folder, teacher_seeds
+from keepset.paper.testbed.routers import Router, score_blocks
 from keepset.paper.testbed.tasks.conditions import find_condition
 from keepset.paper.testbed.teachers.presets import MIXTURES
 from keepset.paper.testbed.teachers.teacher import accuracy, load_teacher
-from keepset.routers import Loss, table_stream, train_routers
+from keepset.routers import Loss, table_stream
 from keepset.routers.training import LEARNING_RATE
 
 BUDGET = 0.1
@@ -46,15 +49,8 @@ def train_arm(
     model, config = load_teacher(teacher_folder(scale, mixture, source))
     with torch.no_grad():
         table = label_table(model, config, MIXTURES[mixture], TABLE[scale], {"arm": label})
-    trained = train_routers(
-        lambda seed: build_router("pooling", config.vocabulary, config.block_width, seed),
-        range(router_seeds),
-        {"arm": loss},
-        table_stream(table.tokens, table.targets, run=source),
-        steps=steps,
-        learning_rate=learning_rate,
-    )
-    return trained["arm"]
+    stream = table_stream(table.tokens, table.targets, run=source)
+    return fit_arm("pooling", config, "arm", loss, stream, router_seeds, steps, learning_rate)
 
 
 def routed_metrics(
@@ -95,14 +91,32 @@ def unrouted_metrics(
                 yield share("routed", int(correct.sum()), len(batch), arm=arm, teacher=teacher, condition=condition)
 
 
-def settings(scale: str, mixture: str, teachers: Sequence[int], conditions: Iterable[str]) -> dict[str, Any]:
+def unrouted_run(experiment: str, scale: str, mixture: str, conditions: Sequence[str], fewest: int = 1) -> RunResult:
+    """Every teacher of a mixture on every condition, dense and with random gates."""
+    started = time.monotonic()
+    teachers = teacher_seeds(scale, mixture)
+    return run_result(
+        experiment,
+        scale,
+        started,
+        at={"mixture": mixture},
+        config=settings(scale, mixture, teachers, conditions, fewest),
+        seeds={"evaluation": evaluation_seed(conditions[0])},
+        counts={"examples": EXAMPLES[scale]},
+        metrics=unrouted_metrics(scale, mixture, teachers, conditions, fewest),
+    )
+
+
+def settings(
+    scale: str, mixture: str, teachers: Sequence[int], conditions: Iterable[str], fewest: int = 1
+) -> dict[str, Any]:
     """What a run says of the contexts it was scored on."""
     _, config = load_teacher(teacher_folder(scale, mixture, teachers[0]))
     return {
         "budget": BUDGET,
         "teachers": list(teachers),
         "blocks": {condition: config.n_blocks * find_condition(condition).length for condition in conditions},
-    }
+    } | ({"fewest_blocks": fewest} if fewest > 1 else {})
 
 
 def per_teacher(results: Results, condition: str, **at: Coordinate) -> list[float]:

@@ -12,7 +12,6 @@ from functools import lru_cache, partial
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from keepset import seeds
 from keepset.blocks import ExampleBatch
 from keepset.interventions import Effects, Fast
 from keepset.labels import ESTIMATORS, FLOOR, alternatives, recover, top_k
@@ -24,13 +23,14 @@ from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.routed import budget_blocks, chain_blocks, chain_recall, routed_correct, routed_probe, top_blocks
 from keepset.paper.router_tables import Label, RouterTable, annotated_family, label_table, make_table
+from keepset.paper.router_training import fit_arm, training_seeds
 from keepset.paper.statistics import share
-from keepset.paper.table import Table, bracket, spread
+from keepset.paper.table import Table, beside, bracket, spread
 from keepset.paper.teachers import teacher_folder
-from keepset.paper.testbed.routers import build_router, score_blocks
+from keepset.paper.testbed.routers import score_blocks
 from keepset.paper.testbed.teachers.teacher import load_teacher
 from keepset.readouts import input_saliency
-from keepset.routers import Coverage, table_stream, train_routers
+from keepset.routers import Coverage, table_stream
 from keepset.routers.targets import acceptable_sets
 
 NAME = "recovered_routing"
@@ -63,13 +63,8 @@ def route(scale: str, arm: str) -> RunResult:
     started = time.monotonic()
     table = labelled_table(scale, arm)
     model, config = load_teacher(teacher_folder(scale, MIXTURE, TEACHER))
-    trained = train_routers(
-        lambda seed: build_router("chain", config.vocabulary, config.block_width, seed),
-        range(ROUTER_SEEDS[scale]),
-        {arm: Coverage()},
-        table_stream(table.tokens, {arm: table.targets[arm]}, run=TEACHER, batch=BATCH[scale]),
-        steps=STEPS[scale],
-    )[arm]
+    stream = table_stream(table.tokens, {arm: table.targets[arm]}, run=TEACHER, batch=BATCH[scale])
+    trained = fit_arm("chain", config, arm, Coverage(), stream, ROUTER_SEEDS[scale], STEPS[scale])
     metrics: list[Metric] = []
     for condition in CONDITIONS:
         batch = evaluation_batch(config, condition, EXAMPLES[scale])
@@ -97,7 +92,7 @@ def route(scale: str, arm: str) -> RunResult:
             "router_seeds": ROUTER_SEEDS[scale],
             "router": "chain",
         },
-        seeds={"router_init": seeds.ROUTER_INIT.seed(0), "router_stream": seeds.ROUTER_STREAM.seed(TEACHER)},
+        seeds=training_seeds(TEACHER),
         counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale], "batch": BATCH[scale]},
         metrics=metrics,
     )
@@ -143,11 +138,11 @@ def recovered_routing_table(results: Results) -> Table:
     rows = []
     for estimator in (name for name in TITLES if name in results.coordinates("estimator")):
         title, papers = TITLES[estimator]
-        cells = [
-            f"{bracket(results.values('routed', estimator=estimator, condition=condition))} ({theirs})"
-            for condition, theirs in zip(("multihop", "unique", "latest_write"), papers, strict=True)
-        ]
-        rows.append((title, *cells, bracket(results.values("chain_recall", estimator=estimator))))
+        found = (
+            bracket(results.values("routed", estimator=estimator, condition=condition))
+            for condition in ("multihop", "unique", "latest_write")
+        )
+        rows.append((title, *beside(found, papers), bracket(results.values("chain_recall", estimator=estimator))))
     return Table(
         name="tab-recovered-routing",
         caption=(

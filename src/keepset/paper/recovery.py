@@ -55,8 +55,15 @@ def recovery(scale: str, seed: int) -> RunResult:
     for floor in FLOORS:
         labels = [floored(subject.effects, BUDGET, floor) for subject in subjects]
         metrics += against_annotations(subjects, labels, floor=floor)
+    return recovery_result(NAME, scale, started, seed, subjects, metrics)
+
+
+def recovery_result(
+    experiment: str, scale: str, started: float, seed: int, subjects: list[Labelled], metrics: list[Metric]
+) -> RunResult:
+    """The result of a run that recovers the labels of one teacher."""
     return run_result(
-        NAME,
+        experiment,
         scale,
         started,
         at={"mixture": MIXTURE, "teacher": seed},

@@ -113,6 +113,11 @@ def with_paper(value: float, paper: str, digits: int = 2) -> str:
     return f"{value:.{digits}f} ({paper})" if paper else f"{value:.{digits}f}"
 
 
+def beside(cells: Iterable[str], papers: Iterable[str]) -> tuple[str, ...]:
+    """Each cell with the paper's in brackets."""
+    return tuple(f"{cell} ({paper})" for cell, paper in zip(cells, papers, strict=True))
+
+
 def latex_text(text: str) -> str:
     """Plain text with everything escaped that plain ``pdflatex`` does not print as it stands."""
     escaped = "".join(_LATEX_CHARACTERS.get(character, character) for character in text)

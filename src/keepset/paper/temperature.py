@@ -10,12 +10,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from keepset import seeds
 from keepset.interventions import Effects, Fast, GoldToken
 from keepset.labels import FLOOR, exact_match, floored
-from keepset.paper.experiment import Experiment, Jobs, Report, run_result
-from keepset.paper.labelled import RUN, Labelled
-from keepset.paper.recovery import ALL, BUDGET, CONDITIONS, MIXTURE, against_annotations, total
+from keepset.paper.experiment import Experiment, Jobs, Report
+from keepset.paper.labelled import Labelled
+from keepset.paper.recovery import ALL, BUDGET, CONDITIONS, MIXTURE, against_annotations, recovery_result, total
 from keepset.paper.result import At, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import share
@@ -55,16 +54,7 @@ def temperatures(scale: str, seed: int) -> RunResult:
             Metric(what="blocks_over_floor", at=at, value=float((drops >= FLOOR).sum(1).float().mean()), n=n),
             share("identical_to_temperature_1", same, n, **at),
         ]
-    return run_result(
-        NAME,
-        scale,
-        started,
-        at={"mixture": MIXTURE, "teacher": seed},
-        config={"mixture": MIXTURE, "seed": seed, "conditions": list(CONDITIONS), "budget": BUDGET, "floor": FLOOR},
-        seeds={"intervention": seeds.INTERVENTION.seed(RUN)},
-        counts={"examples": n},
-        metrics=metrics,
-    )
+    return recovery_result(NAME, scale, started, seed, subjects, metrics)
 
 
 def temperature_table(results: Results) -> Table:

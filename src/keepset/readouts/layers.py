@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from keepset.blocks import Span, check_spans
-from keepset.models.attention import Attention, wrapped_attention
+from keepset.models.attention import Attention, AttentionCall, wrapped_attention
 from keepset.models.cache import KeysValues, lend
 from keepset.models.capabilities import MASKED_ATTENTION, caches_latents, position_limit, sliding_windows
 from keepset.models.masks import ModelMask, additive, expand, model_mask
@@ -148,24 +148,16 @@ def _forward_layers(
     seen = 0
     held = context[0].query.shape[2] if context else 0
 
-    def read(
-        inner: Callable[..., Attention],
-        module: nn.Module,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        **kwargs: Any,
-    ) -> Attention:
+    def read(call: AttentionCall) -> Attention:
         nonlocal seen
-        scale = kwargs.get("scaling")
-        scale = query.shape[-1] ** -0.5 if scale is None else scale
-        layer = Layer(query, key, value, mask, scale, kwargs.get("softcap"))
+        scale = call.options.get("scaling")
+        scale = call.query.shape[-1] ** -0.5 if scale is None else scale
+        layer = Layer(call.query, call.key, call.value, call.mask, scale, call.options.get("softcap"))
         if context:
-            layer = replace(layer, query=torch.cat([context[seen].query, query], dim=2), mask=None)
+            layer = replace(layer, query=torch.cat([context[seen].query, call.query], dim=2), mask=None)
         seen += 1
-        output, weights = inner(module, query, key, value, mask, **kwargs)
-        check_layer(module, layer, output, kwargs)
+        output, weights = call.attend()
+        check_layer(call.module, layer, output, call.options)
         visit(layer)
         return output, weights
 
@@ -212,10 +204,10 @@ def block_sums(scores: Tensor, blocks: Sequence[Span]) -> Tensor:
     return torch.stack([scores[..., span.start : span.stop].sum(-1) for span in blocks], dim=-1)
 
 
-def check_layer(module: nn.Module, layer: Layer, output: Tensor, kwargs: dict[str, Any]) -> None:
+def check_layer(module: nn.Module, layer: Layer, output: Tensor, options: dict[str, Any]) -> None:
     """What ``Layer`` computes is the attention of the layer, tried on the last row."""
     name = type(module).__name__
-    extra = [key for key in UNREAD if kwargs.get(key) is not None]
+    extra = [key for key in UNREAD if options.get(key) is not None]
     if extra:
         raise ValueError(
             f"{name}: expected attention scores from queries, keys and a mask alone, got {', '.join(extra)} as well; "

@@ -1,6 +1,8 @@
 """Eviction end to end on an untrained model that is made to answer exactly when it can read the evidence."""
 
+import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -57,8 +59,29 @@ def run_all(folder: Path) -> dict[str, RunResult]:
     return dict(run_missing(EXPERIMENT.jobs("smoke"), folder / "results", "small"))
 
 
-def test_what_is_preserved_is_what_was_kept(reading: Path) -> None:
-    made = run_all(reading)
+@dataclass(frozen=True)
+class Whole:
+    """The smoke scale, run once."""
+
+    folder: Path
+    """With its routers and results."""
+    made: dict[str, RunResult]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(Reader, "_judge", reads_evidence)
+        forget()
+        made = run_all(folder)
+    forget()
+    return Whole(folder, made)
+
+
+def test_what_is_preserved_is_what_was_kept(whole: Whole) -> None:
+    made = whole.made
     policies = ["causal", "imitation", *POLICIES, "oracle"]
     assert list(made) == [f"eviction/tiny/{task}-512-part0/{name}" for task in TASKS for name in ("dense", *policies)]
     results = Results(made)
@@ -85,8 +108,9 @@ def test_what_is_preserved_is_what_was_kept(reading: Path) -> None:
     assert results.metric("feasible", condition="multikey", budget=0.5).n == 2
     assert results.metric("global_equals_mask", condition="single").n == 2
     assert results.select("global_equals_mask", condition="variable_tracking").empty, "generated answers are not held"
-    assert not (reading / "routers" / "smoke" / "tiny" / "pre_query-causal-3").exists()
-    assert (reading / "routers" / "smoke" / "tiny" / "query_aware-imitation-2" / "model.safetensors").is_file()
+    routers = whole.folder / "routers" / "smoke" / "tiny"
+    assert not (routers / "pre_query-causal-3").exists()
+    assert (routers / "query_aware-imitation-2" / "model.safetensors").is_file()
 
 
 class Backwards:
@@ -100,13 +124,13 @@ class Backwards:
 
 
 def test_a_policy_added_to_the_list_runs_alone_and_comes_into_every_comparison(
-    reading: Path, monkeypatch: pytest.MonkeyPatch
+    reading: Path, whole: Whole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = run_all(reading)
+    shutil.copytree(whole.folder, reading, dirs_exist_ok=True)
     monkeypatch.setitem(POLICIES, Backwards.name, lambda tokenizer: Backwards())
     after = run_all(reading)
     assert list(after) == [f"eviction/tiny/{task}-512-part0/backwards" for task in TASKS]
-    results = Results(before | after)
+    results = Results(whole.made | after)
     made = {item.name: item for report in EXPERIMENT.reports for item in report.make(results)}
     for name in ("tab-qa-tiny", "tab-pq-tiny-512-global", "tab-pq-staleany", "eviction-orderings"):
         table = made[name]
@@ -127,8 +151,8 @@ def test_a_policy_added_to_the_list_runs_alone_and_comes_into_every_comparison(
     assert recency[0].each == recency[1].each
 
 
-def test_two_policies_are_paired_by_the_outcomes_of_every_question(reading: Path) -> None:
-    (pool,) = pooled(Results(run_all(reading)))
+def test_two_policies_are_paired_by_the_outcomes_of_every_question(whole: Whole) -> None:
+    (pool,) = pooled(Results(whole.made))
     oracle = pool.share("single", "pre_query", "global", Arm("oracle"), 0.25)
     only_causal = pool.only_causal("single", "global", Arm("oracle"), 0.25)
     assert oracle is not None

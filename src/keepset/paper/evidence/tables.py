@@ -65,64 +65,75 @@ def label(tool: str) -> str:
     return LABELS.get(tool, tool)
 
 
-def tool_rows(
-    results: Results, questions: str, cells: Callable[[Pool], tuple[str, ...]]
-) -> tuple[tuple[str, ...], ...]:
+Cells = dict[str, Callable[[Pool], str]]
+"""Column -> what stands in it."""
+
+
+def share(what: str) -> Callable[[Pool], str]:
+    """A share with its interval."""
+    return lambda pool: with_interval(pool.share(what))
+
+
+def mean(what: str, how: str) -> Callable[[Pool], str]:
+    return lambda pool: format(pool.mean(what).value, how)
+
+
+def drop(top: int) -> Callable[[Pool], str]:
+    """Nats lost with the best ``top`` sentences."""
+    return lambda pool: with_interval(pool.mean("drop", top=top))
+
+
+def asked(pool: Pool) -> str:
+    return str(pool.share("exactly").n)
+
+
+SIZE: Cells = {"sentences": mean("size", ".1f")}
+SECONDS: Cells = {"CPU s": mean("seconds", ".2f")}
+
+
+def tool_table(
+    results: Results, name: str, caption: str, questions: str, cells: Cells, notes: Sequence[str] = ()
+) -> Table:
     """One row per model and tool that was run, a rule between models."""
     rows: list[tuple[str, ...]] = []
     for model in models(results):
         pools = {tool: Pool(results, model, questions, tool) for tool in SHOWN}
-        found = [(model, label(tool), *cells(pool)) for tool, pool in pools.items() if pool]
+        found = [(model, label(tool), *(cell(pool) for cell in cells.values())) for tool, pool in pools.items() if pool]
         rows += [(), *found] if rows and found else found
-    return tuple(rows)
+    return Table(
+        name=name,
+        caption=f"{caption} 95 % intervals in brackets.",
+        columns=("Model", "Tool", *cells),
+        rows=tuple(rows),
+        notes=(RULE, *notes),
+    )
 
 
 def squad_table(results: Results) -> Table:
     """Every tool on questions whose answer stands in one sentence."""
-
-    def cells(pool: Pool) -> tuple[str, ...]:
-        first = pool.share("first")
-        return (
-            str(first.n),
-            with_interval(first),
-            with_interval(pool.share("exactly")),
-            f"{pool.mean('precision').value:.2f}",
-            f"{pool.mean('recall').value:.2f}",
-            f"{pool.mean('size').value:.1f}",
-            with_interval(pool.mean("drop", top=1)),
-            with_interval(pool.mean("drop", top=3)),
-            with_interval(pool.mean("datamodelling")),
-            f"{pool.mean('seconds').value:.2f}",
-            f"{pool.mean('tokens').value:,.0f}",
-        )
-
-    return Table(
-        name="evidence-squad",
-        caption=(
-            "Which sentence of a paragraph the gold answer rests on: SQuAD dev, one question a paragraph of 5 to 14 "
-            "sentences, all articles in turn, the answer in exactly one sentence. Gold first: the sentence with the "
-            "answer alone has the highest score. Exactly: the named set is that sentence. Drop: nats of the gold "
-            "answer's log-probability lost when the tool's best 1 and 3 sentences are hidden. LDS: rank correlation of "
-            "summed scores with the log-probability under 8 random halves. 95 % intervals in brackets."
-        ),
-        columns=(
-            "Model",
-            "Tool",
-            "n",
-            "gold first",
-            "exactly gold",
-            "precision",
-            "recall",
-            "sentences",
-            "drop, top 1",
-            "drop, top 3",
-            "LDS",
-            "CPU s",
-            "tokens",
-        ),
-        rows=tool_rows(results, SQUAD, cells),
+    return tool_table(
+        results,
+        "evidence-squad",
+        "Which sentence of a paragraph the gold answer rests on: SQuAD dev, one question a paragraph of 5 to 14 "
+        "sentences, all articles in turn, the answer in exactly one sentence. Gold first: the sentence with the answer "
+        "alone has the highest score. Exactly: the named set is that sentence. Drop: nats of the gold answer's "
+        "log-probability lost when the tool's best 1 and 3 sentences are hidden. LDS: rank correlation of summed "
+        "scores with the log-probability under 8 random halves.",
+        SQUAD,
+        {
+            "n": asked,
+            "gold first": share("first"),
+            "exactly gold": share("exactly"),
+            "precision": mean("precision", ".2f"),
+            "recall": mean("recall", ".2f"),
+            **SIZE,
+            "drop, top 1": drop(1),
+            "drop, top 3": drop(3),
+            "LDS": lambda pool: with_interval(pool.mean("datamodelling")),
+            **SECONDS,
+            "tokens": mean("tokens", ",.0f"),
+        },
         notes=(
-            RULE,
             "All tools attribute the log-probability of the gold answer, whatever the model would say. Drops and LDS "
             "are read with keepset's masking for all alike. Seconds are CPU seconds of one thread per question, tokens "
             "what went through the model forward (saliency also goes backward).",
@@ -132,53 +143,33 @@ def squad_table(results: Results) -> Table:
 
 def two_hop_table(results: Results) -> Table:
     """Answers that need two sentences."""
-
-    def cells(pool: Pool) -> tuple[str, ...]:
-        whole = pool.share("whole")
-        return (
-            str(whole.n),
-            with_interval(whole),
-            with_interval(pool.share("exactly")),
-            with_interval(pool.share("ranked")),
-            f"{pool.mean('size').value:.1f}",
-            f"{pool.mean('seconds').value:.2f}",
-        )
-
-    return Table(
-        name="evidence-two-hop",
-        caption=(
-            "Answers that need two sentences (who holds an office, where that person lives), in constructed documents "
-            "of ten: the whole pair in the named set, exactly the pair, and the pair before all others. 95 % intervals "
-            "in brackets."
-        ),
-        columns=("Model", "Tool", "n", "whole pair", "exactly the pair", "pair first", "sentences", "CPU s"),
-        rows=tool_rows(results, TWO_HOP, cells),
-        notes=(RULE,),
+    return tool_table(
+        results,
+        "evidence-two-hop",
+        "Answers that need two sentences (who holds an office, where that person lives), in constructed documents of "
+        "ten: the whole pair in the named set, exactly the pair, and the pair before all others.",
+        TWO_HOP,
+        {
+            "n": asked,
+            "whole pair": share("whole"),
+            "exactly the pair": share("exactly"),
+            "pair first": share("ranked"),
+            **SIZE,
+            **SECONDS,
+        },
     )
 
 
 def documents_table(results: Results) -> Table:
     """Documents of our own, with what keepset gets wrong."""
-
-    def cells(pool: Pool) -> tuple[str, ...]:
-        first = pool.share("first")
-        return (
-            str(first.n),
-            with_interval(first),
-            with_interval(pool.share("exactly")),
-            f"{pool.mean('size').value:.1f}",
-            f"{pool.mean('seconds').value:.2f}",
-        )
-
-    return Table(
-        name="evidence-documents",
-        caption=(
-            "A contract with amendments, a meeting log with corrections and an encyclopedia page, written for this "
-            "test: the gold sentence first, and exactly the gold sentences named. 95 % intervals in brackets."
-        ),
-        columns=("Model", "Tool", "n", "gold first", "exactly gold", "sentences", "CPU s"),
-        rows=tool_rows(results, DOCUMENTS, cells),
-        notes=(RULE, *refusals(results), *failures(results)),
+    return tool_table(
+        results,
+        "evidence-documents",
+        "A contract with amendments, a meeting log with corrections and an encyclopedia page, written for this test: "
+        "the gold sentence first, and exactly the gold sentences named.",
+        DOCUMENTS,
+        {"n": asked, "gold first": share("first"), "exactly gold": share("exactly"), **SIZE, **SECONDS},
+        notes=(*refusals(results), *failures(results)),
     )
 
 

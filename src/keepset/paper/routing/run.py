@@ -3,12 +3,11 @@
 import time
 from functools import partial
 
-from keepset import seeds
-from keepset.paper.dense import evaluation_seed
 from keepset.paper.experiment import Jobs, run_result
-from keepset.paper.pooling import EXAMPLES, STEPS, TABLE, routed_metrics, settings, train_arm, unrouted_metrics
+from keepset.paper.pooling import EXAMPLES, STEPS, TABLE, routed_metrics, settings, train_arm, unrouted_run
 from keepset.paper.result import RunResult
 from keepset.paper.router_tables import Label, annotated_family, block_attention
+from keepset.paper.router_training import training_seeds
 from keepset.paper.teachers import teacher_seeds
 from keepset.routers import KL, Coverage, Loss
 
@@ -33,27 +32,11 @@ SOURCE = 0
 
 def jobs(scale: str) -> Jobs:
     """The dense teachers and random gates, then one result per source of labels and arm."""
-    found: Jobs = {"routing/unrouted": partial(unrouted, scale)}
+    found: Jobs = {"routing/unrouted": partial(unrouted_run, NAME, scale, MIXTURE, tuple(CONDITIONS))}
     for source in teacher_seeds(scale, MIXTURE):
         for arm in ARMS:
             found[f"routing/source-{source}-{arm}"] = partial(route, scale, source, arm)
     return found
-
-
-def unrouted(scale: str) -> RunResult:
-    """Every teacher on every condition, dense and with random gates."""
-    started = time.monotonic()
-    teachers = teacher_seeds(scale, MIXTURE)
-    return run_result(
-        NAME,
-        scale,
-        started,
-        at={"mixture": MIXTURE},
-        config=settings(scale, MIXTURE, teachers, CONDITIONS),
-        seeds={"evaluation": evaluation_seed(next(iter(CONDITIONS)))},
-        counts={"examples": EXAMPLES[scale]},
-        metrics=unrouted_metrics(scale, MIXTURE, teachers, CONDITIONS),
-    )
 
 
 def route(scale: str, source: int, arm: str) -> RunResult:
@@ -69,7 +52,7 @@ def route(scale: str, source: int, arm: str) -> RunResult:
         at={"mixture": MIXTURE, "source": source, "arm": arm},
         config=settings(scale, MIXTURE, teachers, CONDITIONS)
         | {"router_seeds": ROUTER_SEEDS[scale], "router": "pooling"},
-        seeds={"router_init": seeds.ROUTER_INIT.seed(0), "router_stream": seeds.ROUTER_STREAM.seed(0)},
+        seeds=training_seeds(0),
         counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale]},
         metrics=routed_metrics(scale, MIXTURE, teachers, CONDITIONS, routers),
     )

@@ -1,0 +1,53 @@
+"""What an explanation will cost is said first, and refused when it is too much."""
+
+import math
+
+import pytest
+from rich.console import Console
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+import keepset
+from keepset.explain import plan
+from keepset.text.example import text_example
+from tests.explain.subject import CONTEXT, QUESTION
+from tests.tiny import tiny_llama
+
+
+@pytest.mark.parametrize("effort", ["evidence", "exact"])
+def test_the_estimate_holds_everything(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, effort: str) -> None:
+    context = " ".join(f"The code for BELU is {i}." for i in range(10, 30))
+    report = keepset.explain(model, tokenizer, context, QUESTION, "NARO is 4821", effort=effort, max_new_tokens=8)  # type: ignore[call-overload]
+    example = text_example(tokenizer, context, QUESTION, "NARO is 4821")
+    planned = plan.make_plan(model, example, len(example.answer), effort)  # type: ignore[arg-type]
+    most = planned.tokens + planned.more_tokens + planned.steps
+    assert 0.4 * most < report.cost.tokens < 1.1 * most
+
+
+def test_ten_thousand_sentences_are_refused_with_their_cost(
+    tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, context = tiny_llama(positions=1_000_000), "The code is 4821. " * 10_000
+    monkeypatch.setattr(plan, "timings", lambda model, tokens: (1e-3, 1e-3))
+    with pytest.raises(
+        ValueError, match=r"cost: expected at most 10 minutes, got an estimate of \d+ (minutes|hours) for 10,000 blocks"
+    ):
+        keepset.explain(model, tokenizer, context, QUESTION)
+
+
+def test_no_limit_goes_on(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "timings", lambda model, tokens: (10.0, 10.0))
+    with pytest.raises(ValueError, match=r"or go on with --yes \(max_minutes=math.inf\)"):
+        keepset.explain(model, tokenizer, CONTEXT, QUESTION, "4821")
+    assert keepset.explain(model, tokenizer, CONTEXT, QUESTION, "4821", max_new_tokens=1, max_minutes=math.inf).blocks
+
+
+def test_the_plan_comes_first_and_the_bar_goes(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    quiet, watched = (Console(force_terminal=terminal, record=True, width=200) for terminal in (False, True))
+    for console in (quiet, watched):
+        keepset.explain(model, tokenizer, CONTEXT, QUESTION, "4821", max_new_tokens=1, console=console)
+        assert "5 blocks, " in console.export_text(clear=False)
+        assert "where no block is enough alone" in console.export_text(clear=False)
+    assert len(quiet.export_text().splitlines()) == 1
+    assert not model._forward_hooks
