@@ -169,6 +169,18 @@ def test_a_rare_name_does_not_outweigh_the_rest() -> None:
     assert support(rule).evidence == {2, 7}
 
 
+def test_a_name_in_pieces_is_one_word() -> None:
+    """Block 7 gives a name of three tokens, block 2 two words: the words are most of what is said."""
+
+    def rule(keep: KeepSet) -> list[float]:
+        return [*[-0.1 if 7 in keep else -4.1] * 3, *[-0.1 if 2 in keep else -4.1] * 2]
+
+    assert support(rule).evidence == {7}, "every token a word"
+    answer = answer_of(rule)
+    answer.words = (1, 1, 1, 2, 3)
+    assert find_support(answer).evidence == {2}
+
+
 def test_what_rests_on_everything_has_no_short_set() -> None:
     found = support(lambda keep: [LOST + len(keep) / BLOCKS * 5])
     assert len(found.evidence) <= MOST_BLOCKS

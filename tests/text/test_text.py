@@ -4,7 +4,7 @@ import pytest
 from transformers import PreTrainedTokenizerBase
 
 from keepset.blocks import Span
-from keepset.text.example import TextExample, text_example
+from keepset.text.example import TextExample, text_example, word_numbers
 from keepset.text.split import split_blocks
 from tests.tokenizers import CHAT, byte_tokenizer, real_tokenizer, word_tokenizer
 
@@ -48,6 +48,16 @@ def pieces(text: str, blocks: str | int, tokenizer: PreTrainedTokenizerBase | No
 )
 def test_sentences(sentences: list[str]) -> None:
     assert pieces("".join(sentences), "sentence") == sentences
+
+
+def test_words_are_letters_and_digits_in_a_row(tokenizer: PreTrainedTokenizerBase) -> None:
+    tokens = tokenizer("The code is 4821.", add_special_tokens=False)["input_ids"]
+    numbers = word_numbers(tokenizer, tokens)
+    assert len(numbers) == len(tokens)
+    said: dict[int, str] = {}
+    for token, number in zip(tokens, numbers, strict=True):
+        said[number] = said.get(number, "") + tokenizer.decode([token])
+    assert [text.strip() for text in said.values() if text.strip()] == ["The", "code", "is", "4821", "."]
 
 
 def test_other_blocks() -> None:

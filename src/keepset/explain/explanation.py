@@ -25,7 +25,7 @@ from keepset.labels.about import about_answer, about_threshold
 from keepset.labels.support import Answer, Support, SupportEffort, check_support_effort, find_support, no_support
 from keepset.models.loading import load_model
 from keepset.readouts.attention import window_attention
-from keepset.text.example import NOT_YET, TextExample, text_example
+from keepset.text.example import NOT_YET, TextExample, text_example, word_numbers
 from keepset.text.reading import read_context
 from keepset.text.split import Blocks
 
@@ -103,7 +103,8 @@ def explain(
     with watched(executor, plan.tokens, console), executor.hold([prompt, prompt.before_question]):
         reply = writer.tokens(writer.everything, max_new_tokens)
         said = find_said(tokenizer, reply, answer, prompt)
-        asked = Answer(prompt, executor, said.tokens)
+        lead = prompt.before_question.answer[: -len(prompt.answer)]
+        asked = Answer(prompt, executor, said.tokens, word_numbers(tokenizer, [*lead, *said.tokens]))
         about = about_answer(asked, tokenizer)
         least_peak = LEAST_PEAK if answer is None else -math.inf
         supports = find_supports(asked, said.parts, effort, least_peak)

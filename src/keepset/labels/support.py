@@ -33,7 +33,7 @@ RULE = "worth"
 SPEAKS = 0.5
 """Nats a token must gain from the text to count."""
 MOST_NATS = 4.0
-"""What one token counts for at most: a rare name in a sentence must not outweigh everything else the sentence says."""
+"""What one word counts for at most: a rare name in a sentence must not outweigh everything else the sentence says."""
 LEAST_WORTH = 1.0
 """Nats under which a text as a whole is worth nothing for an answer: the answer is as likely without it."""
 NEARLY_ALL = 0.6
@@ -78,13 +78,19 @@ class Answer:
     executor: Executor
     tokens: tuple[int, ...] = ()
     """What is read after the prompt; the example's own answer by default."""
+    words: tuple[int, ...] = ()
+    """(L + A,) which word each token of the lead and the answer says; of the example's own answer known by itself,
+    else every token is a word."""
     known: dict[KeepSet, Tensor] = field(default_factory=dict)
     """Keep set -> (L + A,) log-probability of every token of the lead and the answer."""
     spoken: dict[KeepSet, Tensor] = field(default_factory=dict)
     """The same up to the last token that the text speaks to, where nobody asked for more."""
 
     def __post_init__(self) -> None:
+        if not self.tokens and isinstance(self.example, TextExample):
+            self.words = self.words or self.example.words
         self.tokens = self.tokens or self.example.answer
+        self.words = self.words or tuple(range(len(self.lead) + len(self.tokens)))
 
     @property
     def everything(self) -> KeepSet:
@@ -138,7 +144,8 @@ class Answer:
     def up_to(self, length: int) -> "Answer":
         """The answer's first tokens, with what has been read of them."""
         read = {keep: found[: len(self.lead) + length] for keep, found in self.known.items()}
-        return replace(self, tokens=self.tokens[:length], known=read, spoken={})
+        words = self.words[: len(self.lead) + length]
+        return replace(self, tokens=self.tokens[:length], words=words, known=read, spoken={})
 
     def _ask(self, keeps: Sequence[KeepSet], tokens: tuple[int, ...], into: dict[KeepSet, Tensor]) -> None:
         asks = [Ask(self.beginning, keep, ((*self.lead, *tokens),)) for keep in dict.fromkeys(keeps)]
@@ -220,9 +227,12 @@ class Worth:
     @cached_property
     def counts(self) -> Tensor:
         """(L + A,) what a nat of each token counts for: 0 where the text does not speak, less than 1 of long gains."""
-        weights = (MOST_NATS / self.gains.clamp(min=SPEAKS)).clamp(max=1.0)
+        speaks = self.inside & (self.gains > SPEAKS)
+        words = torch.tensor(self.answer.words) - self.answer.words[0]
+        of_word = torch.zeros(int(words[-1]) + 1).index_add(0, words, self.gains * speaks)[words]
+        weights = (MOST_NATS / of_word.clamp(min=SPEAKS)).clamp(max=1.0)
         weights[: len(self.answer.lead)] *= QUESTION
-        return weights * (self.inside & (self.gains > SPEAKS))
+        return weights * speaks
 
     @property
     def nats(self) -> float:

@@ -7,6 +7,7 @@ query      Who ran the pier? <|im_end|> <|im_start|>assistant
 answer     Dr. Vane
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +37,8 @@ class TextExample(Example):
     """Token ids of the answers to choose from, the gold one among them; empty when none were given."""
     asked: Span | None = None
     """The question's own words in ``tokens``: not the white space before it, nor a template's end; None: not known."""
+    words: tuple[int, ...] = ()
+    """Which word each token from the question's first on says, the answer's too; empty: not known."""
 
     @cached_property
     def before_question(self) -> Example:
@@ -67,6 +70,7 @@ def text_example(
     gold = answer_tokens(tokenizer, prompt.text, tokens, answer) if isinstance(answer, str) else tuple(answer)
     if candidates is not None and gold not in written:
         raise ValueError(f"candidates: expected the answer {answer!r} among them, got {list(candidates)}")
+    asked = question_span(tokenizer, prompt, question)
     return TextExample(
         tokens=torch.tensor(tokens),
         blocks=prompt.blocks,
@@ -76,8 +80,18 @@ def text_example(
         block_texts=tuple(context[begin:stop] for begin, stop in prompt.places),
         places=prompt.places,
         candidates=tuple(written),
-        asked=question_span(tokenizer, prompt, question),
+        asked=asked,
+        words=word_numbers(tokenizer, [*tokens[asked.start if asked else len(tokens) :], *gold]),
     )
+
+
+def word_numbers(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[int]) -> tuple[int, ...]:
+    """Which word each token says: one goes on while letters and digits follow each other."""
+    texts = [str(tokenizer.decode([token])) for token in tokens]
+    begins = [
+        not (before[-1:].isalnum() and text[:1].isalnum()) for before, text in zip(["", *texts], texts, strict=False)
+    ]
+    return tuple(itertools.accumulate(map(int, begins)))
 
 
 def question_span(tokenizer: PreTrainedTokenizerBase, prompt: Prompt, question: str) -> Span | None:
