@@ -51,7 +51,7 @@ def wrapped_attention(model: PreTrainedModel, wrapper: Wrapper) -> Iterator[None
 
 
 class _Dispatch:
-    """Puts a function that asks for the thread's wrapper in the place of an attention function, while anybody needs it."""
+    """Puts a function that asks for the thread's wrapper in the place of an attention function while one is in use."""
 
     def __init__(self) -> None:
         self._lock = Lock()
