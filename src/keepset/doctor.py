@@ -6,6 +6,7 @@ for finding in examine():
 
 import importlib.util
 import platform
+import re
 import shlex
 import shutil
 import sys
@@ -17,7 +18,6 @@ from pathlib import Path
 
 import psutil
 import torch
-from packaging.requirements import Requirement
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -39,6 +39,8 @@ INSTRUCTIONS = {
 MEASURED = (torch.float32, torch.bfloat16, torch.float16)
 ROWS, WIDTH, REPEATS = 128, 1_024, 5
 """A product of a small model's size; the best of a few tells more than their mean on a busy machine."""
+OF_AN_EXTRA = re.compile(r"""([\w.-]+).*;.*extra *== *["']([\w.-]+)["']""")
+"""A requirement as the package's metadata has it: captum==0.9.0; extra == "peers"."""
 DEVELOPMENT = "dev"
 """The extra of those who change keepset: nothing a user misses."""
 FIRST_COLUMN = 14
@@ -80,7 +82,7 @@ def processor() -> Iterator[Finding]:
     tests = {name: getattr(torch.cpu, test, None) for name, test in INSTRUCTIONS.items()}  # torch may rename them
     has = [name for name, test in tests.items() if test is not None and test()]
     yield Finding(
-        "processor", f"{psutil.cpu_count(logical=False) or '?'} cores, {torch.get_num_threads()} threads used"
+        "processor", f"{psutil.cpu_count(logical=False) or '?'} cores, {torch.get_num_threads()} thread(s) used"
     )
     yield Finding("instructions", ", ".join(has) or f"none of {', '.join(INSTRUCTIONS)}")
     if torch.cuda.is_available():
@@ -161,23 +163,14 @@ def _hash_state(folder: Path) -> str:
 
 
 def extras(requirements: Iterable[str]) -> Iterator[Finding]:
-    """The optional packages of every extra, and how to get those that are missing."""
-    wanted: dict[str, list[Requirement]] = {}
-    for requirement in map(Requirement, requirements):
-        for name in _extras_of(requirement):
-            wanted.setdefault(name, []).append(requirement)
-    for name, packages in wanted.items():
-        missing = [package.name for package in packages if not _installed(package.name)]
-        if name != DEVELOPMENT and missing:
-            yield Finding(f"extra {name}", f"not here: {', '.join(missing)}", f"pip install 'keepset[{name}]'")
-
-
-def _extras_of(requirement: Requirement) -> list[str]:
-    """The extras that bring it; one that comes without any belongs to none."""
-    if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-        return []
-    named = str(requirement.marker).split("extra == ")[1:]
-    return [part.split('"')[1] for part in named]
+    """The packages of every extra that are missing, and how to get them."""
+    missing: dict[str, list[str]] = {}
+    for found in filter(None, map(OF_AN_EXTRA.match, requirements)):
+        package, extra = found.groups()
+        if extra != DEVELOPMENT and not _installed(package):
+            missing.setdefault(extra, []).append(package)
+    for extra, packages in missing.items():
+        yield Finding(f"extra {extra}", f"not here: {', '.join(packages)}", f"pip install 'keepset[{extra}]'")
 
 
 def _installed(package: str) -> bool:
