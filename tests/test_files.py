@@ -5,8 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
-from keepset.files import replacing_folder, write_json, write_text
+from keepset.files import check_output, read_record, replacing_folder, write_json, write_text
 
 
 def fail_at(monkeypatch: pytest.MonkeyPatch, name: str, call: int) -> None:
@@ -110,3 +111,60 @@ def test_an_interrupt_while_writing_leaves_the_old_folder(tmp_path: Path) -> Non
         interrupted()
     assert names(tmp_path) == ["folder"]
     assert names(target) == ["inner"]
+
+
+class Note(BaseModel):
+    number: int
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (b"[" * 100_000, "got JSON nested too deeply"),
+        (b'{"number": "abc"}', "number: Input should be a valid integer"),
+        (b"\xff", "got something else: 'utf-8' codec can't decode"),
+        (b'{"number": ' + b"1" * 10_000 + b"}", "got something else"),
+        (b"[]", "the whole: Input should be a valid dictionary"),
+    ],
+)
+def test_a_broken_record_is_one_line_that_says_what_is_wrong(tmp_path: Path, written: bytes, said: str) -> None:
+    path = tmp_path / "note.json"
+    path.write_bytes(written)
+    with pytest.raises(ValueError, match=r"note\.json: expected a note, ") as caught:
+        read_record(path, Note, "a note")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_output_goes_where_it_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    work.mkdir()
+    elsewhere.mkdir()
+    (work / "note.txt").touch()
+    (work / "gone").symlink_to(tmp_path / "nowhere")
+    (work / "out").symlink_to(elsewhere)
+    monkeypatch.chdir(work)
+    for path in ("new/deep/a.html", "a.html", "note.txt", str(elsewhere / "a.html"), "out/a.html"):
+        check_output(Path(path))
+    check_output(Path("new/deep"), folder=True)
+    check_output(Path("new"), folder=True)
+    for path, folder, said in (
+        ("../elsewhere", False, "expected a file to write, got a folder"),
+        ("note.txt", True, "expected a new folder, got a file"),
+        (os.devnull, False, "expected a new file, got a device"),
+        ("note.txt/a.html", False, r"note\.txt to be a folder, got something else"),
+        ("gone/a.html", False, "gone to be a folder, got something else"),
+        ("../elsewhere/new/a.html", False, "elsewhere/new to exist .*: mkdir -p .*elsewhere/new"),
+        ("out/new/a.html", False, "out/new to exist"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            check_output(Path(path), folder)
+    assert names(work) == ["gone", "note.txt", "out"]
+    assert names(elsewhere) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_cannot_be_written_to_is_refused_first(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    with pytest.raises(ValueError, match="expected a folder that can be written to"):
+        check_output(tmp_path / "a.html")

@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 from typer.core import TyperCommand, TyperGroup, TyperOption
 
-from keepset.files import write_text
+from keepset.files import check_output, write_text
+from keepset.terminal import harmless, one_line
 
 if TYPE_CHECKING:
     from keepset.paper.experiment import Experiment, Jobs
 
 COMMANDS = (
     "quickstart",
+    "doctor",
     "models",
     "teacher",
     "explain",
@@ -38,56 +41,89 @@ class InOrder(TyperGroup):
         return [name for name in COMMANDS if name in self.commands]
 
 
+def example(command: str) -> str:
+    """The last line of a command's help."""
+    return f"Example: `{command}`"
+
+
 app = typer.Typer(
     cls=InOrder,
     help="Find the context a language model's answer depends on, and keep only that.",
+    epilog=example("keepset quickstart"),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-teacher_app = typer.Typer(help="Train and evaluate the teachers of the synthetic tasks.", no_args_is_help=True)
-models_app = typer.Typer(help="Models that need no hub: what there is, and getting it.", no_args_is_help=True)
+teacher_app = typer.Typer(
+    help="Train and evaluate the teachers of the synthetic tasks.",
+    epilog=example("keepset teacher evaluate teachers/small/five-task-0"),
+    no_args_is_help=True,
+)
+models_app = typer.Typer(
+    help="Models that need no hub: what there is, and getting it.",
+    epilog=example("keepset models list"),
+    no_args_is_help=True,
+)
 out_console = Console()
 err_console = Console(stderr=True)
 
 
-@app.command()
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from keepset import __version__
+
+        typer.echo(f"keepset {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def every_command(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and end.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(epilog=example("keepset quickstart --out quickstart"))
 def quickstart(
     out: Annotated[Path, typer.Option(help="Folder for the router, the picture and the page.")] = Path("quickstart"),
 ) -> None:
     """The main job in minutes: label, train routers, prune documents before the question, compare policies."""
     from keepset.quickstart import run_quickstart
 
+    check_output(out, folder=True)
     run_quickstart(out, out_console)
+
+
+@app.command(epilog=example("keepset doctor"))
+def doctor() -> None:
+    """What this machine has, what is faster on it, and what is missing or damaged, with the command for it."""
+    from keepset.doctor import examine, show
+
+    if not show(examine(), out_console):
+        raise typer.Exit(1)
 
 
 app.add_typer(models_app, name="models")
 app.add_typer(teacher_app, name="teacher")
 
 
-@models_app.command("list")
+@models_app.command("list", epilog=example("keepset models list"))
 def models_list() -> None:
     """The models that 'fetch' can get, and which of them are here."""
 
     from keepset.models.bundled import BUNDLED, fetched
 
-    table = Table()
-    for column in ("name", "here", "download", "on disk", "family", "licence", "note"):
-        table.add_column(column, no_wrap=column == "name")
     for entry in BUNDLED.values():
-        table.add_row(
-            entry.name,
-            "yes" if fetched(entry.name) else "no",
-            f"{entry.gguf_bytes / 1e6:,.0f} MB",
-            f"{entry.stored_bytes / 1e6:,.0f} MB",
-            entry.family,
-            entry.licence,
-            entry.note,
-        )
-    out_console.print(table)
+        here = "here" if fetched(entry.name) else "not here"
+        sizes = f"{entry.gguf_bytes / 1e6:,.0f} MB to download, {entry.stored_bytes / 1e6:,.0f} MB on disk"
+        out_console.print(f"[bold]{entry.name}[/]  {here}", highlight=False)
+        for line in (sizes, f"{entry.family}, {entry.licence}", entry.note):
+            out_console.print(Padding(escape(line), (0, 0, 0, 2), expand=False), highlight=False)
 
 
-@models_app.command("fetch")
+@models_app.command("fetch", epilog=example("keepset models fetch smollm2-135m-instruct"))
 def models_fetch(
     name: Annotated[str, typer.Argument(help="A name from 'keepset models list'.")],
 ) -> None:
@@ -97,7 +133,7 @@ def models_fetch(
     out_console.print(str(fetch(name)), soft_wrap=True)
 
 
-@teacher_app.command("train")
+@teacher_app.command("train", epilog=example("keepset teacher train --preset small --seed 0 --out teacher"))
 def teacher_train(
     out: Annotated[Path, typer.Option(help="Folder for weights, config and metrics; an unfinished run goes on.")],
     preset: Annotated[str, typer.Option(help="smoke, small or paper.")] = "small",
@@ -116,6 +152,7 @@ def teacher_train(
     from keepset.paper.testbed.teachers.presets import find_preset, with_optimizer
     from keepset.paper.testbed.teachers.training import train_teacher
 
+    check_output(out, folder=True)
     if threads:
         torch.set_num_threads(threads)
     config = find_preset(preset)(mixture, seed).model_copy(update={"bf16": bf16, "compile": compile})
@@ -125,7 +162,7 @@ def teacher_train(
     out_console.print(f"teacher in {out}: weights, teacher.json, metrics.json")
 
 
-@teacher_app.command("evaluate")
+@teacher_app.command("evaluate", epilog=example("keepset teacher evaluate teachers/small/five-task-0"))
 def teacher_evaluate(
     folder: Annotated[Path, typer.Argument(help="A folder written by 'keepset teacher train'.")],
     examples: Annotated[int, typer.Option(min=1, help="Examples per condition.")] = 500,
@@ -137,6 +174,8 @@ def teacher_evaluate(
     from keepset.paper.teachers import evaluate_teacher
     from keepset.paper.terminal import metrics_table
 
+    if out:
+        check_output(out)
     result = evaluate_teacher(folder, examples, condition)
     out_console.print(metrics_table(f"{result.config['mixture']}, seed {result.config['seed']}", result.metrics))
     if out:
@@ -144,7 +183,11 @@ def teacher_evaluate(
         out_console.print(f"written to {out}")
 
 
-@app.command()
+@app.command(
+    epilog=example(
+        'keepset explain --model smollm2-135m-instruct --context docs/examples/harbour.txt --question "Who kept it?"'
+    )
+)
 def explain(
     model: Annotated[str, typer.Option(help="A name from 'keepset models list', a folder, a .gguf file or a hub id.")],
     context: Annotated[Path, typer.Option(help="Text file to look for evidence in; - reads standard input.")],
@@ -163,6 +206,9 @@ def explain(
     from keepset.explain import explain_file
     from keepset.explain.report import html_page, json_text
 
+    for path in (html, None if str(json) == "-" else json):
+        if path:
+            check_output(path)
     reports = explain_file(context, model, question, answer, blocks, effort, device, yes)
     if str(json) == "-":
         sys.stdout.write(json_text(reports))
@@ -176,7 +222,7 @@ def explain(
         write_text(html, html_page(reports))
 
 
-@app.command()
+@app.command(epilog=example("keepset label docs/examples/facts.jsonl --model smollm2-135m-instruct --out labels"))
 def label(
     data: Annotated[
         Path, typer.Argument(help="JSONL: context (or blocks), question, answer; candidates, id if wanted.")
@@ -192,6 +238,7 @@ def label(
     from keepset.jobs import Terminated
     from keepset.jobs import label as label_data
 
+    check_output(out, folder=True)
     try:
         done = label_data(data, model, out, blocks, effort, shard_rows, device)
     except KeyboardInterrupt as stop:
@@ -202,7 +249,7 @@ def label(
     out_console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog=example("keepset train labels --out router"))
 def train(
     labels: Annotated[Path, typer.Argument(help="A folder written by 'keepset label'.")],
     out: Annotated[Path, typer.Option(help="Folder for the router.")],
@@ -214,16 +261,21 @@ def train(
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
 ) -> None:
     """Train a router on labels: it scores the blocks of new documents for 'keepset prune'."""
+    from keepset.jobs.training import check_labels
     from keepset.jobs.training import train as train_router
+    from keepset.models.loading import check_named_model
     from keepset.routers.network import check_replaceable
     from keepset.routers.trained_blocks import describe
 
+    check_output(out, folder=True)
     check_replaceable(out)
+    if model is None:
+        model = check_named_model(check_labels(labels).job.model, labels)
     router = train_router(labels, model, regime, target, steps, seed, device)
     router.save_pretrained(out)
     cut = describe(router.blocks)
     text = f"router in {out}: {router.regime}, {router.target}, for {router.reads.name} and {cut}"
-    out_console.print(text, markup=False, highlight=False, soft_wrap=True)
+    out_console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)
 
 
 class NamesPolicies(TyperCommand):
@@ -238,7 +290,12 @@ class NamesPolicies(TyperCommand):
         super().format_help(ctx, formatter)
 
 
-@app.command(cls=NamesPolicies)
+@app.command(
+    cls=NamesPolicies,
+    epilog=example(
+        "keepset prune docs/examples/harbour.txt --model smollm2-135m-instruct --policy kvzip --out harbour.pruned"
+    ),
+)
 def prune(
     document: Annotated[Path, typer.Argument(help="Text file to prune; - reads standard input.")],
     model: Annotated[str, typer.Option(help="Bundled name, folder, .gguf file or hub id.")],
@@ -253,21 +310,26 @@ def prune(
     ] = None,
     question: Annotated[str | None, typer.Option(help="For policies that are to see it; not needed.")] = None,
     text: Annotated[Path | None, typer.Option(dir_okay=False, help="Also write what was kept as text.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a pruned document that is there.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
 ) -> None:
     """Keep what a document's later questions will need, and really drop the rest; no question needed yet."""
     from keepset.pruning.commands import prune_text
     from keepset.text.reading import read_context
 
+    check_output(out, folder=True)
+    if text:
+        check_output(text)
     with err_console.status("reading the document"):  # shows on a terminal alone
-        pruned = prune_text(read_context(document), model, policy, router, budget, mode, blocks, question, out, device)
+        said = read_context(document)
+        pruned = prune_text(said, model, policy, router, budget, mode, blocks, question, out, force, device)
     if text:
         write_text(text, pruned.text + "\n")
     pruned.report().show(out_console)
     out_console.print(f"written to {out}", markup=False, highlight=False, soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog=example('keepset ask harbour.pruned "Who was the first keeper?"'))
 def ask(
     pruned: Annotated[Path, typer.Argument(help="A folder written by 'keepset prune'.")],
     question: Annotated[str, typer.Argument(help="What to ask about the document.")],
@@ -281,11 +343,12 @@ def ask(
     with err_console.status("answering"):
         context = load_pruned_context(pruned, model, device)
         answer = context.ask(question, max_new_tokens)
-    out_console.print(answer, markup=False, highlight=False, soft_wrap=True)
+    shown = harmless(answer) if out_console.is_terminal else answer  # a file gets what the model wrote
+    sys.stdout.write(f"{shown}\n")  # rich would leave out some control characters
     err_console.print(context.read_share, markup=False, highlight=False, soft_wrap=True)
 
 
-@app.command()
+@app.command(epilog=example("keepset bench engine"))
 def bench(
     name: Annotated[
         str,
@@ -305,6 +368,7 @@ def bench(
     """Benchmarks. Timings depend on the machine: compare within one run."""
     from keepset.paper.bench import find_jobs
 
+    check_output(results, folder=True)
     jobs = find_jobs(name, scale, data)
     _run_jobs({run: job for run, job in jobs.items() if only is None or only in run}, results, scale)
 
@@ -320,7 +384,7 @@ def _run_jobs(jobs: "Jobs", results: Path, scale: str) -> None:
         out_console.print(f"  {name}: {result.seconds / 60:.1f} minutes")
 
 
-@app.command()
+@app.command(epilog=example("keepset reproduce tab:chain"))
 def reproduce(
     names: Annotated[
         list[str] | None,
@@ -341,6 +405,7 @@ def reproduce(
     if list_only:
         out_console.print(_experiment_states(experiments, results, scale))
         return
+    check_output(results, folder=True)
     for name, experiment in experiments.items():
         out_console.print(name)
         _run_jobs(experiment.jobs(scale), results, scale)
@@ -361,7 +426,7 @@ def _experiment_states(experiments: "dict[str, Experiment]", results: Path, scal
     return table
 
 
-@app.command()
+@app.command(epilog=example("keepset report tab:chain"))
 def report(
     name: Annotated[
         str | None, typer.Argument(help="Only this table or figure: tab:chain, prune-bench; all by default.")
@@ -375,6 +440,7 @@ def report(
     from keepset.paper.results import read_results
 
     if name is None:
+        check_output(docs, folder=True)
         for path in write_reports(results, docs, scale):
             out_console.print(str(path))
         return
@@ -386,5 +452,6 @@ def main() -> None:
     try:
         app()
     except (ValueError, OSError, FloatingPointError) as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        said = escape(one_line(str(error)))
+        Console(stderr=True).print(f"[bold red]error:[/] {said}", highlight=False, soft_wrap=True)
         sys.exit(1)

@@ -3,12 +3,17 @@
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+M = TypeVar("M", bound=BaseModel)
 
 
 @contextmanager
@@ -63,6 +68,50 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, data: Any) -> None:
     write_text(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+
+
+def read_json(path: Path, expected: str) -> Any:
+    """What a JSON file holds; ``expected`` says in the error what should have been there."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError as error:
+        raise ValueError(f"{path}: expected {expected}, got JSON nested too deeply") from error
+    except ValueError as error:  # no JSON, no UTF-8, or a number of thousands of digits
+        raise ValueError(f"{path}: expected {expected}, got something else: {error}") from error
+
+
+def read_record(path: Path, kind: type[M], expected: str) -> M:
+    """What a JSON file holds, as a ``kind``; the error names the fields that are wrong."""
+    try:
+        return kind.model_validate(read_json(path, expected))
+    except ValidationError as error:
+        wrong = {".".join(map(str, found["loc"])) or "the whole": found["msg"] for found in error.errors()}
+        said = "; ".join(f"{field}: {message}" for field, message in list(wrong.items())[:3])
+        raise ValueError(f"{path}: expected {expected}, got something else ({said})") from error
+
+
+def check_output(path: Path, folder: bool = False) -> None:
+    """Raises ValueError unless a file (or a folder) can be written to ``path``: before the work, not after it.
+
+    Missing folders above it are made later inside the working folder alone: elsewhere a missing one is more likely a
+    typing error, or another machine's path.
+    """
+    absolute = Path(os.path.abspath(path))
+    if absolute.is_dir() and not folder:
+        raise ValueError(f"{path}: expected a file to write, got a folder; add a file name")
+    if absolute.exists() and not absolute.is_dir() and (folder or not absolute.is_file()):
+        got = "a file" if absolute.is_file() else "a device"
+        raise ValueError(f"{path}: expected a new {'folder' if folder else 'file'}, got {got}; choose another name")
+    there = next((parent for parent in absolute.parents if os.path.lexists(parent)), absolute)
+    if not there.is_dir():
+        raise ValueError(f"{path}: expected {there} to be a folder, got something else; choose another place")
+    if there != absolute.parent and not there.resolve().is_relative_to(Path.cwd()):
+        raise ValueError(
+            f"{path}: expected the folder {absolute.parent} to exist (only inside the working folder is it made); "
+            f"create it first: mkdir -p {shlex.quote(str(absolute.parent))}"
+        )
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ValueError(f"{path}: expected a folder that can be written to, got {there}, which cannot")
 
 
 def sha256(path: Path) -> str:

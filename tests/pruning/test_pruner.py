@@ -3,15 +3,19 @@
 import copy
 import json
 import math
+import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from rich.console import Console
+from safetensors.torch import save
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 import keepset
+from keepset.files import sha256
 from keepset.interventions import Ask, Fast, Probe, TeacherForced
 from keepset.models.endings import spoken, turn_ends
 from keepset.policies import BOTH, H2O, Context, KVzip, Oracle, Recency, SnapKV
@@ -22,6 +26,8 @@ from keepset.text.example import text_example
 
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 QUESTION = "What is the code for NARO3?"
+NAMES = ("0.keys", "1.keys", "0.values", "1.values")
+"""In the cache of the tiny model."""
 MODES: tuple[EvictionMode, ...] = ("global", "post_prefill")
 
 
@@ -221,7 +227,9 @@ def test_saved_and_loaded_it_answers_the_same(loaded: Loaded, saved: tuple[Prune
     assert found.text == pruned.text
     assert torch.equal(found.logits(torch.tensor([3, 4])), pruned.logits(torch.tensor([3, 4])))
     assert found.report().bytes_after == pruned.report().bytes_after
-    found.save(folder)  # over the old one
+    with pytest.raises(ValueError, match=r"got one with a pruned document; .*--force \(in Python: force=True\)"):
+        found.save(folder)
+    found.save(folder, force=True)
     assert sorted(path.name for path in folder.iterdir()) == ["cache.safetensors", "pruned.json"]
     assert sorted(path.name for path in folder.parent.iterdir()) == ["doc.pruned"]
 
@@ -253,8 +261,104 @@ def test_damage_is_noticed(loaded: Loaded, saved: tuple[PrunedContext, Path]) ->
     wrong = json.loads(text)
     wrong["record"]["blocks"][0]["why"] = "dropped"
     record.write_text(json.dumps(wrong))
-    with pytest.raises(ValueError, match="eviction: expected"):
+    with pytest.raises(ValueError, match=r"tensors of shape \(1, 2, \d+, 16\), got"):
         PrunedContext.load(folder, *loaded)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        (
+            "n_tokens",
+            10**15,
+            r"expected at most the [\d,]+ tokens of its document in n_tokens, got 1,000,000,000,000,000",
+        ),
+        ("n_tokens", -1, r"record\.n_tokens: Input should be greater than 0"),
+        ("n_tokens", 10**30, "expected"),
+        ("n_tokens", 1, "expected blocks numbered in order"),
+        ("blocks", [], "expected at least one block, got none"),
+        ("document", "", "expected blocks numbered in order"),
+        ("budget", {"unit": "blocks", "amount": float("nan")}, r"record\.budget\.amount"),
+        ("budget", {"unit": "share of blocks", "amount": -3}, r"record\.budget\.amount"),
+    ],
+)
+def test_a_record_that_cannot_be_is_refused_before_memory_is_asked_for(
+    loaded: Loaded, saved: tuple[PrunedContext, Path], field: str, value: object, said: str
+) -> None:
+    path = saved[1] / "pruned.json"
+    data = json.loads(path.read_text())
+    data["record"][field] = value
+    path.write_text(json.dumps(data))
+    with pytest.raises(ValueError, match=said) as caught:
+        PrunedContext.load(saved[1], *loaded)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_record_nested_too_deeply_is_refused(loaded: Loaded, saved: tuple[PrunedContext, Path]) -> None:
+    (saved[1] / "pruned.json").write_text("[" * 100_000)
+    with pytest.raises(ValueError, match=r"expected a record that 'save' wrote, got JSON nested too deeply"):
+        PrunedContext.load(saved[1], *loaded)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda whole: b"\xff" * 64, "cannot be read"),
+        (lambda whole: (10**12).to_bytes(8, "little") + whole[8:], "cannot be read"),
+        (lambda whole: save({"0.keys": torch.zeros(3)}), "cannot be read"),
+        (lambda whole: save({name: torch.zeros(2, 2) for name in NAMES}), r"tensors of shape .* got \(2, 2\)"),
+        (lambda whole: save({name: torch.zeros(1, 3, 40, 16) for name in NAMES}), r"tensors of shape .* got \(1, 3"),
+    ],
+)
+def test_a_cache_that_vouches_for_itself_and_is_broken_is_refused(
+    loaded: Loaded, saved: tuple[PrunedContext, Path], make: Callable[[bytes], bytes], said: str
+) -> None:
+    cache, record = saved[1] / "cache.safetensors", saved[1] / "pruned.json"
+    cache.write_bytes(make(cache.read_bytes()))
+    data = json.loads(record.read_text())
+    record.write_text(json.dumps({**data, "cache_sha256": sha256(cache)}))
+    with pytest.raises(ValueError, match=said):
+        PrunedContext.load(saved[1], *loaded)
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing(loaded: Loaded, document: str, tmp_path: Path) -> None:
+    pruned = Pruner(*loaded, H2O(), blocks=16).prune(document, 0.5)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))  # no file may grow beyond: a disk that runs full
+    try:
+        with pytest.raises(OSError, match=r"cache\.safetensors cannot be written, and nothing was kept") as caught:
+            pruned.save(tmp_path / "doc.pruned")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda p: p.prune(None, 0.5), "document: expected some text, got NoneType"),
+        (lambda p: p.prune(b"text", 0.5), "document: expected some text, got bytes"),
+        (lambda p: p.prune("The code.", None), "budget: expected a share"),
+        (lambda p: p.prune("The code.", 0.5, 7), "question: expected some text, got int"),
+        (lambda p: p.prune("bad \udcff", 0.5), "document: expected text in UTF-8, got bytes that are not"),
+        (lambda p: p.prune_batch("The code.", 0.5), "documents: expected a list of texts, got str"),
+        (lambda p: p.prune_batch([None], 0.5), "document: expected some text, got NoneType"),
+        (lambda p: p.prune("The code.", 1.0).ask(None), "question: expected some text, got NoneType"),
+        (lambda p: p.prune("The code.", 1.0).ask("Which?", "4"), "max_new_tokens: expected at least 1, got '4'"),
+        (lambda p: Pruner(None, p.tokenizer, "h2o"), "model: expected a transformers model"),
+        (lambda p: Pruner(p.model, None, "h2o"), "tokenizer: expected the one load_model gives"),
+        (lambda p: Pruner(p.model, p.tokenizer, "h2o", blocks=2.5).prune("x", 1.0), "blocks: expected 'sentence'"),
+        (lambda p: keepset.explain(p.model, p.tokenizer, None, "Which?"), "context: expected some text, got NoneType"),
+        (lambda p: keepset.explain(p.model, p.tokenizer, "A.", None), "question: expected some text, got NoneType"),
+        (lambda p: keepset.explain(p.model, p.tokenizer, "A.", "Q?", b"\xff"), "answer: expected some text, got bytes"),
+        (lambda p: keepset.explain(p.model, p.tokenizer, "A.", "Q?", "\udcff"), "answer: expected text in UTF-8"),
+        (lambda p: keepset.explain(None, p.tokenizer, "A.", "Q?"), "model: expected a transformers model"),
+    ],
+)
+def test_wrong_types_are_named(loaded: Loaded, call: Callable[[Pruner], object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        call(Pruner(*loaded, "h2o"))
 
 
 def test_foreign_folders_are_neither_read_nor_overwritten(
@@ -284,6 +388,6 @@ def test_a_failed_save_leaves_the_old_one(saved: tuple[PrunedContext, Path], mon
 
     monkeypatch.setattr("keepset.pruning.saved.write_json", fail)
     with pytest.raises(OSError, match="disk full"):
-        pruned.save(folder)
+        pruned.save(folder, force=True)
     assert (folder / "pruned.json").read_text() == before
     assert [path.name for path in folder.parent.iterdir()] == ["doc.pruned"]

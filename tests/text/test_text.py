@@ -143,8 +143,8 @@ def test_a_prompt_that_ends_in_a_special_token_has_begun_the_answer() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"context": ""}, "context: expected some text to hide, got ''"),
-        ({"context": " \r\n"}, "context: expected some text to hide"),
+        ({"context": ""}, "context: expected some text, got ''"),
+        ({"context": " \r\n"}, "context: expected some text"),
         ({"question": " \n"}, "question: expected some text"),
         ({"answer": " "}, "answer: expected some text, got ' '"),
         ({"answer": []}, "answer: expected at least one token, got none"),

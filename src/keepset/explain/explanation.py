@@ -84,7 +84,7 @@ def explain(
     is explained as a span of it, any other one as it was given: see ``find_said``. A question whose estimate is over
     ``max_minutes`` is refused; ``math.inf`` goes on. The plan and a progress bar go to ``console``, when there is one.
     """
-    if not isinstance(question, str):
+    if isinstance(question, list | tuple):
         _check_no_answer(answer)
         return [
             explain(model, tokenizer, context, one, None, blocks, effort, max_new_tokens, max_minutes, console)

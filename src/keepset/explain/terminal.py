@@ -1,7 +1,5 @@
 """The report in a terminal: the reply with its sources, then each part and the blocks it rests on."""
 
-import re
-
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -9,12 +7,12 @@ from rich.text import Text
 
 from keepset.explain.findings import Findings, PartReport
 from keepset.explain.words import ANYWAY, cited, cost_line, doubt, reply_rows, source_line, verdict
+from keepset.terminal import one_line
 
 BAR = 10
 """Cells of a full bar."""
 NARROW = 60
 """Columns under which there is no room for bars."""
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 STYLES = {"evidence": "bold green", "also says it": "green", "close": "yellow"}
 
 
@@ -86,4 +84,4 @@ def _grid(rows: list[tuple[str, str]], style: str) -> Table:
 
 def _plain(text: str, style: str = "") -> Text:
     """Somebody's text on one line; it must not steer the terminal, nor be read as markup."""
-    return Text(CONTROL.sub("�", " ".join(text.split())), style=style)
+    return Text(one_line(text), style=style)

@@ -1,17 +1,16 @@
-"""A way into a model's attention that is undone afterwards."""
+"""A way into a model's attention that is undone afterwards, and that only the thread that asked for it takes."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any
 
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-
-NAME = "keepset"
-"""The name the wrapped attention function is registered under while it is in use."""
 
 Attention = tuple[Tensor, Tensor | None]
 
@@ -41,31 +40,78 @@ Wrapper = Callable[[AttentionCall], Attention]
 """Sees a layer's call, and usually ends with its ``attend``."""
 
 
+_WRAPPER: ContextVar[Wrapper | None] = ContextVar("attention_wrapper", default=None)
+"""Of this thread: another one that runs the same model sees its own, or none."""
+
+
 @contextmanager
 def wrapped_attention(model: PreTrainedModel, wrapper: Wrapper) -> Iterator[None]:
     """Inside, every layer's attention goes through ``wrapper``.
 
-    transformers' registry of attention functions is the sanctioned way in: nothing is patched.
+    transformers' registry of attention functions is the sanctioned way in: nothing is patched. The model's config is
+    not touched either, because other threads read from it which mask to make.
     """
-    if NAME in ALL_ATTENTION_FUNCTIONS:
+    if _WRAPPER.get() is not None:
         raise ValueError("attention: expected one wrapper at a time, got a second; leave the first with-block before")
-    before = model.config._attn_implementation
+    token = _WRAPPER.set(wrapper)
+    try:
+        with _DISPATCH.installed(model.config._attn_implementation):
+            yield
+    finally:
+        _WRAPPER.reset(token)
 
-    def missing(module: nn.Module, *args: Any, **kwargs: Any) -> Attention:
-        raise ValueError(f"{type(module).__name__}: expected an eager attention function in its file, found none")
 
+class _Dispatch:
+    """Puts a function that asks for the thread's wrapper in the place of an attention function while one is in use."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users: dict[str, int] = {}
+        self._before: dict[str, Callable[..., Attention] | None] = {}
+
+    @contextmanager
+    def installed(self, name: str) -> Iterator[None]:
+        with self._lock:
+            self._users[name] = self._users.get(name, 0) + 1
+            if self._users[name] == 1:
+                self._before[name] = ALL_ATTENTION_FUNCTIONS.get(name)  # None for "eager": each model file has its own
+                ALL_ATTENTION_FUNCTIONS[name] = _dispatcher(self._before[name])
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users[name] -= 1
+                if self._users[name] == 0:
+                    self._restore(name)
+
+    def _restore(self, name: str) -> None:
+        before = self._before.pop(name)
+        if before is None:
+            del ALL_ATTENTION_FUNCTIONS[name]
+        else:
+            # Put back, not deleted: a thread that looks it up at that moment would be given eager attention instead.
+            ALL_ATTENTION_FUNCTIONS[name] = before
+
+
+_DISPATCH = _Dispatch()
+
+
+def _dispatcher(before: Callable[..., Attention] | None) -> Callable[..., Attention]:
     def attend(
         module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **kwargs: Any
     ) -> Attention:
-        # "eager" is not in the registry: each model file has its own.
-        eager = getattr(sys.modules[type(module).__module__], "eager_attention_forward", missing)
-        inner = ALL_ATTENTION_FUNCTIONS.get_interface(before, eager)
-        return wrapper(AttentionCall(inner, module, query, key, value, attention_mask, kwargs))
+        inner = _own_eager(module) if before is None else before
+        call = AttentionCall(inner, module, query, key, value, attention_mask, kwargs)
+        wrapper = _WRAPPER.get()
+        return call.attend() if wrapper is None else wrapper(call)
 
-    ALL_ATTENTION_FUNCTIONS[NAME] = attend
-    try:
-        model.set_attn_implementation(NAME)
-        yield
-    finally:
-        model.set_attn_implementation(before)
-        del ALL_ATTENTION_FUNCTIONS[NAME]
+    return attend
+
+
+def _own_eager(module: nn.Module) -> Callable[..., Attention]:
+    found: Callable[..., Attention] | None = getattr(
+        sys.modules[type(module).__module__], "eager_attention_forward", None
+    )
+    if found is None:
+        raise ValueError(f"{type(module).__name__}: expected an eager attention function in its file, found none")
+    return found

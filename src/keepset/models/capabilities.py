@@ -7,6 +7,7 @@ where that is known to fail, with the reason, and then tries the equation on the
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -41,6 +42,8 @@ MASKED_ATTENTION = ("eager", "sdpa")
 
 _PROBED: WeakKeyDictionary[PreTrainedModel, tuple[tuple[object, ...], str | None]] = WeakKeyDictionary()
 """Model -> how it was set up when it was probed, and what came out."""
+_PROBING = Lock()
+"""A probe shortens the model's window for a moment: a second thread waits for the first one's verdict."""
 
 
 def check_supported(model: PreTrainedModel) -> None:
@@ -160,9 +163,10 @@ def _rope_types(config: Any) -> Iterator[str]:
 
 def _probed(model: PreTrainedModel) -> str | None:
     setup = (model.dtype, model.device, model.config._attn_implementation)
-    known = _PROBED.get(model)
-    if known is None or known[0] != setup:
-        known = _PROBED[model] = (setup, _probe(model))
+    with _PROBING:
+        known = _PROBED.get(model)
+        if known is None or known[0] != setup:
+            known = _PROBED[model] = (setup, _probe(model))
     return known[1]
 
 

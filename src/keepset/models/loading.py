@@ -5,15 +5,22 @@ from typing import Any
 
 import psutil
 import torch
+from huggingface_hub import model_info
+from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 from rich.console import Console
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from keepset.models.bundled import BUNDLED, fetch, fetched
+from keepset.models.bundled import BUNDLED, did_you_mean, fetch, fetched
 from keepset.models.capabilities import check_supported
-from keepset.models.gguf_file import check_complete, load_gguf, quiet_transformers
+from keepset.models.gguf_file import PROBE_TEXT, check_complete, load_gguf, quiet_transformers
+from keepset.models.stored import RECORD, check_stored, repair
+from keepset.terminal import one_line
 
 MEMORY_SHARE = 0.7
 """How much of the available memory weights may take; activations and caches need the rest."""
+
+HUB_SECONDS = 5
+"""How long the hub may take to say whether it has a model."""
 
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
@@ -30,36 +37,119 @@ def load_model(
     ``save_pretrained``, a ``.gguf`` file, or a hub id. Weights are read from safetensors only. Without ``dtype``
     the fastest one that fits is taken: see ``default_dtype``.
     """
+    if not isinstance(name, str | Path):
+        raise ValueError(
+            f"model: expected a bundled name, a folder, a .gguf file or a hub id, got {type(name).__name__}"
+        )
     device = _check_device(device)
     wanted = _check_dtype(dtype)
-    path = Path(name).expanduser()
+    path = _path(name)
     if str(name) in BUNDLED:
         folder = fetched(str(name))
         if folder is None:
             Console(stderr=True).print(f"{name} is not on this machine yet", highlight=False)
             folder = fetch(str(name))
-        model, tokenizer = _load(folder, wanted, device, trust_remote_code, local=True)
+        model, tokenizer = _load_folder(folder, wanted, device, trust_remote_code)
     elif path.is_file():
         if path.suffix != ".gguf":
             raise ValueError(f"{path}: expected a folder, a .gguf file, a hub id or a bundled name, got another file")
         model, tokenizer = load_gguf(path, wanted or default_dtype(_unpacked_parameters(path), device))
     elif path.is_dir():
         check_folder(path)
-        model, tokenizer = _load(path, wanted, device, trust_remote_code, local=True)
+        model, tokenizer = _load_folder(path, wanted, device, trust_remote_code)
     elif path.suffix == ".gguf" or path.is_absolute() or str(name).startswith((".", "~")) or len(path.parts) > 2:
-        raise ValueError(f"{name}: no such file or folder. {_known_names()}")
+        raise ValueError(f"{name}: no such file or folder. {_known_names()}{did_you_mean(str(name))}")
     else:
-        try:
-            model, tokenizer = _load(str(name), wanted, device, trust_remote_code, local=False)
-        except OSError as error:
-            raise ValueError(
-                f"{str(name)!r} is no bundled model, no folder here, and could not be loaded from the hub "
-                f"with safetensors weights. {_known_names()}. The hub said: {error}"
-            ) from error
+        model, tokenizer = _load_from_hub(str(name), wanted, device, trust_remote_code)
     torch.nn.Module.to(model, device)
     model.eval()
     check_supported(model)
+    check_tokens(name, model, tokenizer)
     return model, tokenizer
+
+
+def check_named_model(name: str, named_by: Path) -> str:
+    """``name``, when a file from elsewhere may choose it: a model that is here already, for ``load_model``.
+
+    Whoever wrote the file must not decide what is downloaded, nor point out of the folders a user looks at.
+    """
+    path = _path(name)
+    if name in BUNDLED:
+        if fetched(name) is None:
+            raise ValueError(
+                f"{named_by}: names the model {name}, which is not on this machine; get it with: "
+                f"keepset models fetch {name}"
+            )
+    elif ".." in path.parts or not ((path / "config.json").is_file() or (path.is_file() and path.suffix == ".gguf")):
+        raise ValueError(
+            f"{named_by}: names the model {name!r}, which is no bundled model and no folder or .gguf file here, and "
+            "what a file names is not followed elsewhere; say where the model is with --model"
+        )
+    return name
+
+
+def _path(name: str | Path) -> Path:
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:  # ~somebody, who has no home here
+        return Path(name)
+
+
+def _load_folder(
+    folder: Path, dtype: torch.dtype | None, device: torch.device, trust_remote_code: bool
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    check_stored(folder)
+    try:
+        return _load(folder, dtype, device, trust_remote_code, local=True)
+    except MemoryError:
+        raise
+    except Exception as error:
+        advice = f"; {repair(folder)}" if (folder / RECORD).is_file() else ""
+        raise ValueError(_said(folder, error) + advice) from error
+
+
+def _said(source: str | Path, error: Exception) -> str:
+    """A broken config, header or tokenizer fails anywhere inside transformers, with any error and in many lines."""
+    own = str(error).startswith(f"{source}: ")
+    return one_line(str(error) if own else f"{source}: the model cannot be loaded: {error}")
+
+
+def _load_from_hub(
+    name: str, dtype: torch.dtype | None, device: torch.device, trust_remote_code: bool
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """One question whether the hub is there and has the model: transformers would try again for half a minute."""
+    unknown = f"{name!r} is no bundled model and no folder here"
+    if "/" not in name and (meant := did_you_mean(name)):
+        raise ValueError(f"{unknown}{meant} {_known_names()}")
+    unreachable: Exception | None = None
+    try:
+        model_info(name, timeout=HUB_SECONDS)
+    except (RepositoryNotFoundError, HFValidationError) as error:
+        raise ValueError(f"{unknown}, and the hub has no such model, or not for you. {_known_names()}") from error
+    except Exception as error:  # no network, or told not to use it: what was downloaded before still serves
+        unreachable = error
+    try:
+        return _load(name, dtype, device, trust_remote_code, local=unreachable is not None)
+    except OSError as error:
+        why = f"the hub said: {error}" if unreachable is None else f"the hub cannot be reached ({unreachable})"
+        said = f"{unknown}, and could not be loaded from the hub with safetensors weights: {why}. {_known_names()}"
+        raise ValueError(one_line(said)) from error
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise ValueError(_said(name, error)) from error
+
+
+def check_tokens(name: str | Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """A tokenizer that writes tokens, all of which the model has."""
+    ids = tokenizer(PROBE_TEXT, add_special_tokens=False)["input_ids"]
+    size = model.config.get_text_config().vocab_size
+    if not ids or max(ids) >= size:
+        got = f"an id of {max(ids):,}" if ids else "none"
+        raise ValueError(
+            f"{name}: expected a tokenizer that gives tokens of the model's {size:,}, got {got} for plain text; "
+            "use the tokenizer the model was trained with"
+        )
 
 
 def default_dtype(parameters: int, device: torch.device | str = "cpu") -> torch.dtype:
@@ -112,7 +202,7 @@ def _load(
             dtype = default_dtype(_parameters(config, trust_remote_code), device)
         try:
             tokenizer = AutoTokenizer.from_pretrained(source, **common)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ValueError(f"{source}: no tokenizer could be loaded: {error}") from error
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             source, dtype=dtype, use_safetensors=True, output_loading_info=True, **common

@@ -18,7 +18,7 @@ from keepset.figures import new_figure, svg
 PACKAGE = Path(__file__).parents[1]
 REPOSITORY = PACKAGE.parents[1]
 
-BASE = ("files", "blocks", "seeds", "versions", "statistics", "figures")
+BASE = ("files", "terminal", "blocks", "seeds", "versions", "statistics", "figures")
 STAGES = (
     "text",
     "models",
@@ -34,7 +34,7 @@ STAGES = (
     "explore",
 )
 """Folder order is reading order, and a stage imports only stages before it."""
-FRONT = ("__init__", "__main__", "cli", "quickstart", "quickstart_page")
+FRONT = ("__init__", "__main__", "cli", "doctor", "quickstart", "quickstart_page")
 """May import every stage; no stage imports them. ``cli`` alone reaches the laboratory, inside its functions."""
 PAPER = "paper"
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from keepset.files import write_text
+from keepset.files import read_json, write_text
 
 SCHEMA_VERSION = 2
 
@@ -85,10 +85,7 @@ def save_result(result: RunResult, path: Path) -> None:
 
 def load_result(path: Path) -> RunResult:
     """Reads a result; says plainly when the file is not one, or comes from another keepset."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: expected a results file (JSON), got something else: {error}") from error
+    data = read_json(path, "a results file (JSON)")
     found = data.get("schema_version") if isinstance(data, dict) else None
     if not isinstance(found, int):
         raise ValueError(f"{path}: expected a results file with a 'schema_version', got none")

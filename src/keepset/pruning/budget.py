@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from keepset.blocks import KeepSet
@@ -26,7 +26,7 @@ class Budget(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     unit: Literal["share of blocks", "blocks", "share of tokens"]
-    amount: float
+    amount: float = Field(gt=0, allow_inf_nan=False)
 
     @classmethod
     def share_of_blocks(cls, share: float) -> "Budget":

@@ -146,8 +146,8 @@ def generate_each(
     model: PreTrainedModel, caches: Sequence[KeptCache], tokens: Tensor, max_new_tokens: int, stop: frozenset[int]
 ) -> list[tuple[int, ...]]:
     """What ``generate`` gives after each of several caches of one size; they go on together until all have stopped."""
-    if max_new_tokens < 1:
-        raise ValueError(f"max_new_tokens: expected at least 1, got {max_new_tokens}")
+    if not isinstance(max_new_tokens, int) or max_new_tokens < 1:
+        raise ValueError(f"max_new_tokens: expected at least 1, got {max_new_tokens!r}")
     stack = Stack.of(caches)
     check_room(model, stack.n_tokens, len(tokens) + max_new_tokens - 1)
     new = tokens.expand(len(caches), -1)

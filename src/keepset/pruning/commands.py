@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import cast
 
-from keepset.models.loading import load_model
+from keepset.models.loading import check_named_model, load_model
 from keepset.policies import Routed, check_name
 from keepset.pruning.budget import Budget
 from keepset.pruning.cache import EvictionMode
@@ -23,13 +23,14 @@ def prune_text(
     blocks: str | None,
     question: str | None,
     out: Path,
+    force: bool,
     device: str,
 ) -> PrunedContext:
     """A document pruned by a policy's name or a router's folder, one of the two, and saved."""
     if (policy is None) == (router is None):
         got = "neither" if policy is None else "both"
         raise ValueError(f"policy: expected either --router or --policy, got {got}")
-    check_target(out)  # everything that can be wrong, before the model works for minutes
+    check_target(out, force)  # everything that can be wrong, before the model works for minutes
     parsed = Budget.parse(budget)
     chosen: str | Routed
     if router is None:
@@ -39,11 +40,11 @@ def prune_text(
         blocks_to_read(chosen.router.blocks, blocks)
     loaded, tokenizer = load_model(model, device=device)
     pruned = Pruner(loaded, tokenizer, chosen, cast(EvictionMode, mode), blocks).prune(document, parsed, question)
-    pruned.save(out, model)
+    pruned.save(out, model, force)
     return pruned
 
 
 def load_pruned_context(folder: Path, model: str | None, device: str) -> PrunedContext:
-    """A saved document with its model, which is where the record says unless ``model`` says otherwise."""
-    name = model or read_saved(folder).model
+    """A saved document with its model: ``model``, or the one the record names when it is here already."""
+    name = model or check_named_model(read_saved(folder).model, folder)
     return PrunedContext.load(folder, *load_model(name, device=device))

@@ -85,13 +85,14 @@ class PrunedContext:
         """What was kept and why, and what it takes; raises ValueError when the rest is not really gone."""
         return check_eviction(self.record, self.cache)
 
-    def save(self, folder: str | Path, model_name: str | None = None) -> None:
+    def save(self, folder: str | Path, model_name: str | None = None, force: bool = False) -> None:
         """Everything but the model, as safetensors and JSON; complete or not at all.
 
-        ``model_name`` is what ``load_model`` takes, so that ``keepset ask`` finds the model again.
+        ``model_name`` is what ``load_model`` takes, so that ``keepset ask`` finds the model again. An earlier pruned
+        document is replaced with ``force`` alone.
         """
         name = model_name or str(self.model.name_or_path)
-        save_pruned(Path(folder), self.record, self.cache, self.model, self.tokenizer, name)
+        save_pruned(Path(folder), self.record, self.cache, self.model, self.tokenizer, name, force)
 
     @classmethod
     def load(cls, folder: str | Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> "PrunedContext":

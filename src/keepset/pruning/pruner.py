@@ -20,7 +20,7 @@ from keepset.pruning.context import PrunedContext
 from keepset.pruning.report import BlockRecord, PruneRecord
 from keepset.routers.block import BlockRouter
 from keepset.routers.trained_blocks import blocks_to_read
-from keepset.text.prompt import Prompt, lay_out
+from keepset.text.prompt import Prompt, check_tokenizer, lay_out
 from keepset.text.split import Blocks
 
 BLOCK_TOKENS = 128
@@ -67,6 +67,7 @@ class Pruner:
         if mode not in get_args(EvictionMode):
             raise ValueError(f"mode: expected {' or '.join(get_args(EvictionMode))}, got {mode!r}")
         check_model(model)
+        check_tokenizer(tokenizer)
         self.model = model
         self.tokenizer = tokenizer
         self.policy = find_policy(policy, tokenizer)
@@ -85,6 +86,10 @@ class Pruner:
     ) -> list[PrunedContext]:
         """One cache per document; documents of similar length share a prefill."""
         budget = Budget.of(budget)
+        if isinstance(documents, str) or not isinstance(documents, Sequence):
+            raise ValueError(
+                f"documents: expected a list of texts, got {type(documents).__name__}; prune takes one text"
+            )
         asked: Sequence[str | None] = questions if questions is not None else [None] * len(documents)
         if len(asked) != len(documents):
             raise ValueError(f"questions: expected one per document ({len(documents)}), got {len(asked)}")

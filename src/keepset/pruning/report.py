@@ -1,9 +1,9 @@
 """What was kept of a document and why, what it takes now, and whether the rest is really gone."""
 
-from typing import Literal
+from typing import Literal, Self
 
 import torch
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, FiniteFloat, NonNegativeInt, PositiveInt, model_validator
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +13,7 @@ from keepset.blocks import Span
 from keepset.policies.policy import Regime
 from keepset.pruning.budget import Budget
 from keepset.pruning.cache import EvictionMode, KeptCache, kept_positions
+from keepset.terminal import one_line
 
 SHOWN = 70
 """Characters of a block in the terminal."""
@@ -27,15 +28,15 @@ class _OnDisk(BaseModel):
 class BlockRecord(_OnDisk):
     """One block and what became of it."""
 
-    number: int
-    start: int
+    number: NonNegativeInt
+    start: NonNegativeInt
     """Its first character in the document."""
-    stop: int
+    stop: NonNegativeInt
     """One after its last character."""
-    first_token: int
-    end_token: int
+    first_token: NonNegativeInt
+    end_token: NonNegativeInt
     """One after its last token."""
-    score: float
+    score: FiniteFloat
     """The policy's; higher is kept first."""
     why: Literal["protected", "chosen", "dropped"]
 
@@ -58,13 +59,27 @@ class PruneRecord(_OnDisk):
     regime: Regime
     mode: EvictionMode
     budget: Budget
-    n_tokens: int
+    n_tokens: PositiveInt
     """Of the whole document with its chat prefix."""
     blocks: tuple[BlockRecord, ...]
     score_seconds: float
     """Wall time of the policy."""
     prefill_seconds: float
     """Wall time of the prefill; in a batch, this document's share by tokens."""
+
+    @model_validator(mode="after")
+    def _blocks_lie_in_the_document(self) -> Self:
+        """A record may come from elsewhere: what it says must fit together before anything is computed from it."""
+        character = token = 0
+        for i, block in enumerate(self.blocks):
+            in_text = character <= block.start < block.stop <= len(self.document)
+            in_tokens = token <= block.first_token < block.end_token <= self.n_tokens
+            if block.number != i or not in_text or not in_tokens:
+                raise ValueError(f"expected blocks numbered in order, each after the other, got {block!r} in place {i}")
+            character, token = block.stop, block.end_token
+        if not self.blocks:
+            raise ValueError("expected at least one block, got none")
+        return self
 
     @property
     def positions(self) -> Tensor:
@@ -120,12 +135,12 @@ class PruneReport(_OnDisk):
         record = self.record
         table = Table("block", "tokens", "score", "", "text")
         for block in record.blocks:
-            text = " ".join(record.document[block.start : block.stop].split())
+            text = one_line(record.document[block.start : block.stop])
             numbers = str(block.number), str(block.tokens), f"{block.score:.4g}"
             table.add_row(*numbers, block.why, Text(text[:SHOWN]), style=None if block.kept else "dim")
         console.print(table)
         for line in self.lines():
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
+            console.print(one_line(line), markup=False, highlight=False, soft_wrap=True)
 
     def lines(self) -> list[str]:
         record, kept = self.record, sum(block.kept for block in self.record.blocks)

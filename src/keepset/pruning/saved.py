@@ -1,20 +1,21 @@
 """A pruned document on disk: ``pruned.json`` and ``cache.safetensors`` in one folder."""
 
-import json
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import torch
+from pydantic import BaseModel, ConfigDict
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from keepset.files import replacing_folder, sha256, write_json
+from keepset.files import read_record, replacing_folder, sha256, write_json
 from keepset.models.cache import KeysValues
 from keepset.models.fingerprint import fingerprint
-from keepset.pruning.cache import KeptCache
+from keepset.pruning.cache import KeptCache, prefill_kept
 from keepset.pruning.report import PruneRecord
+from keepset.text.prompt import document_tokens
 
 RECORD = "pruned.json"
 CACHE = "cache.safetensors"
@@ -34,8 +35,8 @@ class SavedPruned(BaseModel):
     record: PruneRecord
 
 
-def check_target(folder: Path) -> None:
-    """A place to save to: new, or an earlier pruned document."""
+def check_target(folder: Path, force: bool) -> None:
+    """A place to save to: new, or with ``force`` an earlier pruned document."""
     if folder.is_file():
         raise ValueError(f"{folder}: expected a new folder, got a file; choose another name")
     foreign = sorted({path.name for path in folder.glob("*")} - {RECORD, CACHE})
@@ -43,6 +44,11 @@ def check_target(folder: Path) -> None:
         raise ValueError(
             f"{folder}: expected a new folder or one that holds only a pruned document, got {', '.join(foreign[:3])}; "
             "saving replaces the folder: choose another one"
+        )
+    if not force and (folder / RECORD).exists():
+        raise ValueError(
+            f"{folder}: expected a new folder, got one with a pruned document; choose another one, or replace it with "
+            "--force (in Python: force=True)"
         )
 
 
@@ -53,11 +59,15 @@ def save_pruned(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     model_name: str,
+    force: bool,
 ) -> None:
-    """Replaces an earlier pruned document in ``folder``, and nothing else."""
-    check_target(folder)
+    """Complete or not at all; with ``force`` it replaces an earlier pruned document, and nothing else."""
+    check_target(folder, force)
     with replacing_folder(folder) as temporary:
-        save_file(_named(cache.layers), temporary / CACHE)
+        try:
+            save_file(_named(cache.layers), temporary / CACHE)
+        except SafetensorError as error:  # what safetensors makes of a full disk
+            raise OSError(f"{folder}: {CACHE} cannot be written, and nothing was kept: {error}") from error
         saved = SavedPruned(
             model=model_name,
             fingerprint=fingerprint(model, tokenizer),
@@ -78,6 +88,7 @@ def load_pruned(
             f"({model.name_or_path or type(model).__name__}) or other weights, dtype, tokenizer or chat template; "
             "load that model or prune the document again"
         )
+    _check_length(folder, saved.record, tokenizer)
     found = sha256(folder / CACHE) if (folder / CACHE).is_file() else "no file"
     if found != saved.cache_sha256:
         raise ValueError(
@@ -91,7 +102,9 @@ def load_pruned(
         own = [[parts[f"{i}.{name}"].to(model.dtype).clone() for i in range(n_layers)] for name in ("keys", "values")]
     except (SafetensorError, KeyError) as error:
         raise ValueError(f"{folder}: {CACHE} cannot be read ({error}); prune the document again") from error
-    return saved.record, KeysValues(*own)
+    layers = KeysValues(*own)
+    _check_shapes(folder, model, layers, len(saved.record.positions))
+    return saved.record, layers
 
 
 def read_saved(folder: Path) -> SavedPruned:
@@ -99,10 +112,29 @@ def read_saved(folder: Path) -> SavedPruned:
     path = folder / RECORD
     if not path.is_file():
         raise ValueError(f"{folder}: expected a pruned document ({RECORD} and {CACHE}), got no {RECORD}")
-    try:
-        return SavedPruned.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except (json.JSONDecodeError, UnicodeDecodeError, ValidationError) as error:
-        raise ValueError(f"{path}: expected a record that 'save' wrote, got something else: {error}") from error
+    return read_record(path, SavedPruned, "a record that 'save' wrote")
+
+
+def _check_length(folder: Path, record: PruneRecord, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Memory is asked for by what the record says, so it must say what the document is."""
+    longest = len(document_tokens(tokenizer, record.document))
+    if record.n_tokens > longest:
+        raise ValueError(
+            f"{folder}: expected at most the {longest:,} tokens of its document in n_tokens, got {record.n_tokens:,}; "
+            "prune the document again"
+        )
+
+
+def _check_shapes(folder: Path, model: PreTrainedModel, layers: KeysValues, slots: int) -> None:
+    """What the model itself leaves for one token says what it can read."""
+    (one,) = prefill_kept(model, [(torch.zeros(1, dtype=torch.long), torch.zeros(1, dtype=torch.long))], "global")
+    for found, own in zip([*layers.keys, *layers.values], one.tensors, strict=True):
+        expected = (*own.shape[:2], slots, own.shape[3])
+        if tuple(found.shape) != expected:
+            raise ValueError(
+                f"{folder}: expected {CACHE} with tensors of shape {expected}, got {tuple(found.shape)}; "
+                "prune the document again"
+            )
 
 
 def _named(layers: KeysValues) -> dict[str, Tensor]:

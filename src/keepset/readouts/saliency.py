@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -12,6 +13,9 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from keepset.blocks import Span
 from keepset.readouts.layers import block_sums, check_inputs, check_length, check_vocabulary, clean_mask
+
+_ONE_AT_A_TIME = Lock()
+"""Layers and parameters are changed and put back; two threads would put back what the other one changed."""
 
 
 def input_saliency(model: PreTrainedModel, tokens: Tensor, blocks: Sequence[Span], answers: Tensor) -> Tensor:
@@ -24,7 +28,7 @@ def input_saliency(model: PreTrainedModel, tokens: Tensor, blocks: Sequence[Span
     check_inputs(model, tokens, blocks)
     check_answers(model, tokens, answers)
     forced = torch.cat([tokens, answers[:, :-1].to(tokens.device)], dim=1)
-    with only_inputs_learn(model), checkpointed(model), torch.enable_grad():
+    with _ONE_AT_A_TIME, only_inputs_learn(model), checkpointed(model), torch.enable_grad():
         embeddings = model.get_input_embeddings()(forced.to(model.device)).detach().requires_grad_()
         logits = model(
             inputs_embeds=embeddings,

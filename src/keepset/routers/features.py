@@ -11,6 +11,7 @@ so a second write of a key can look different from a first one. Nothing of this 
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from threading import get_ident
 
 import torch
 from torch import Tensor, nn
@@ -70,10 +71,12 @@ class _Reached(Exception):
 
 @contextmanager
 def _stopping_after(layer: nn.Module) -> Iterator[None]:
-    """Inside, a forward ends with ``_Reached`` instead of going on to the layers after ``layer``."""
+    """Inside, a forward of this thread ends with ``_Reached`` instead of going on to the layers after ``layer``."""
+    own = get_ident()
 
     def stop(module: nn.Module, inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:
-        raise _Reached(output if isinstance(output, Tensor) else output[0])
+        if get_ident() == own:
+            raise _Reached(output if isinstance(output, Tensor) else output[0])
 
     handle = layer.register_forward_hook(stop)
     try:

@@ -1,6 +1,5 @@
 """What every saved router shares: how it is written, and what it refuses to load."""
 
-import json
 from abc import ABC, abstractmethod
 from contextlib import redirect_stdout
 from io import StringIO
@@ -8,11 +7,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from huggingface_hub import PyTorchModelHubMixin
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from safetensors import SafetensorError
 from torch import nn
 
-from keepset.files import replacing_folder, sha256, write_json
+from keepset.files import read_record, replacing_folder, sha256, write_json
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
@@ -34,7 +33,10 @@ class SavedNetwork(nn.Module, PyTorchModelHubMixin, ABC):
         folder = Path(save_directory)
         check_replaceable(folder)
         with replacing_folder(folder) as temporary:
-            address: str | None = super().save_pretrained(temporary, **kwargs)
+            try:
+                address: str | None = super().save_pretrained(temporary, **kwargs)
+            except SafetensorError as error:  # what safetensors makes of a full disk
+                raise OSError(f"{folder}: {WEIGHTS} cannot be written, and nothing was kept: {error}") from error
         return address
 
     def _save_pretrained(self, save_directory: Path) -> None:
@@ -78,13 +80,6 @@ def read_config(folder: Path, kind: type[C]) -> C:
     if not path.is_file():
         raise ValueError(f"{folder}: expected a saved router ({CONFIG} and {WEIGHTS}), got no {CONFIG}")
     try:
-        return kind.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: expected the config of a saved router, got something else: {error}") from error
-    except ValidationError as error:
-        wrong = {".".join(map(str, found["loc"][:1])): found["msg"] for found in error.errors()}
-        said = "; ".join(f"{field}: {message}" for field, message in wrong.items())
-        raise ValueError(
-            f"{path}: expected the config of a saved router, got something else ({said}); if an older keepset saved "
-            "it, train it again"
-        ) from error
+        return read_record(path, kind, "the config of a saved router")
+    except ValueError as error:
+        raise ValueError(f"{error}; if an older keepset saved it, train it again") from error

@@ -16,7 +16,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from keepset.blocks import Example, Span
-from keepset.text.prompt import Characters, Prompt, continuation, encode, lay_out
+from keepset.text.prompt import Characters, Prompt, check_text, continuation, encode, lay_out
 from keepset.text.split import Blocks
 
 NOT_YET: tuple[int, ...] = (0,)
@@ -62,11 +62,13 @@ def text_example(
 
     ``answer`` is a text, or the token ids a model wrote. Text outside the caller's own spans is always visible.
     """
-    if not context.strip():
-        raise ValueError(f"context: expected some text to hide, got {context!r}")
+    check_text("context", context)
+    check_text("question", question)
     prompt = lay_out(tokenizer, context, blocks, question)
     tokens = [*prompt.tokens.tolist(), *prompt.question.tolist()]
     written = [answer_tokens(tokenizer, prompt.text, tokens, candidate) for candidate in candidates or ()]
+    if not isinstance(answer, Sequence) or isinstance(answer, bytes):  # bytes would pass for token ids
+        check_text("answer", answer)
     gold = answer_tokens(tokenizer, prompt.text, tokens, answer) if isinstance(answer, str) else tuple(answer)
     if candidates is not None and gold not in written:
         raise ValueError(f"candidates: expected the answer {answer!r} among them, got {list(candidates)}")
@@ -109,7 +111,6 @@ def question_span(tokenizer: PreTrainedTokenizerBase, prompt: Prompt, question: 
 
 def answer_tokens(tokenizer: PreTrainedTokenizerBase, text: str, tokens: list[int], answer: str) -> tuple[int, ...]:
     """The answer starts where the model would start it: after a space, unless the prompt has just begun something."""
-    if not answer.strip():
-        raise ValueError(f"answer: expected some text, got {answer!r}")
+    check_text("answer", answer)
     begun = text[-1].isspace() or tokens[-1] in tokenizer.all_special_ids
     return continuation(tokenizer, text, tokens, answer.strip() if begun else f" {answer.strip()}")

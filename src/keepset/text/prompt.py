@@ -55,8 +55,7 @@ def lay_out(tokenizer: PreTrainedTokenizerBase, document: str, blocks: Blocks, q
     What a last block has after the cut is always visible; when that is all of it, it joins the block before it.
     """
     check_tokenizer(tokenizer)
-    if not document.strip():
-        raise ValueError(f"document: expected some text, got {document!r}")
+    check_text("document", document)
     places = split_blocks(document, blocks, tokenizer)
     if not places:
         raise ValueError(f"blocks: expected at least one span with text in it, got none in {short(document)}")
@@ -75,8 +74,7 @@ def lay_out(tokenizer: PreTrainedTokenizerBase, document: str, blocks: Blocks, q
 
 def prompt_text(tokenizer: PreTrainedTokenizerBase, document: str, question: str) -> tuple[str, int]:
     """Everything up to the answer, and where the document starts."""
-    if not question.strip():
-        raise ValueError(f"question: expected some text, got {question!r}")
+    check_text("question", question)
     if tokenizer.chat_template:
         return chat_prompt(tokenizer, f"{document}{SEPARATOR}{question}")
     return f"{document}{SEPARATOR}Question: {question}\nAnswer:", 0
@@ -127,6 +125,8 @@ def chat_prompt(tokenizer: PreTrainedTokenizerBase, content: str) -> tuple[str, 
 
 def check_tokenizer(tokenizer: PreTrainedTokenizerBase) -> None:
     """Blocks are found by the characters a token stands for."""
+    if not isinstance(tokenizer, PreTrainedTokenizerBase):
+        raise ValueError(f"tokenizer: expected the one load_model gives with the model, got {type(tokenizer).__name__}")
     if not tokenizer.is_fast:
         raise ValueError(f"tokenizer: expected a fast one (it gives offsets), got {type(tokenizer).__name__}")
 
@@ -159,6 +159,18 @@ def continuation(tokenizer: PreTrainedTokenizerBase, text: str, tokens: list[int
             f"tokenizer: expected {short(answer)} to be tokens of its own after the prompt; it merges with it"
         )
     return tuple(whole[len(tokens) :])
+
+
+def check_text(name: str, value: object) -> None:
+    """Some text, all of it characters: what a shell passes on that is not UTF-8 comes as halves of surrogate pairs."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name}: expected some text, got {type(value).__name__}")
+    if not value.strip():
+        raise ValueError(f"{name}: expected some text, got {short(value)}")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name}: expected text in UTF-8, got bytes that are not: {short(value)}") from error
 
 
 def short(text: str) -> str:

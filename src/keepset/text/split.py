@@ -33,7 +33,10 @@ WAYS = "'sentence', 'paragraph', 'line', a number of tokens such as '128 tokens'
 def split_blocks(text: str, blocks: Blocks, tokenizer: PreTrainedTokenizerBase | None = None) -> list[tuple[int, int]]:
     """Character spans of the blocks of ``text``, blank ones left out. White space belongs to the block before it."""
     if not isinstance(blocks, str | int):
-        spans = [(int(start), int(stop)) for start, stop in blocks]
+        try:
+            spans = [(int(start), int(stop)) for start, stop in blocks]
+        except TypeError as error:
+            raise ValueError(f"blocks: expected {WAYS}, got {blocks!r}") from error
         _check_own_spans(spans, len(text))
     else:
         edges = sorted({0, len(text), *_cuts(text, blocks, tokenizer)})

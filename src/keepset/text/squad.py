@@ -99,6 +99,6 @@ def _articles(path: Path) -> list[dict[str, Any]]:
         ]
     except OSError as error:
         raise ValueError(f"{path}: expected a SQuAD v1.1 file (JSON, or gzip of it), got: {error}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{path}: expected SQuAD v1.1 JSON with 'data', got something else: {error}") from error
     return articles

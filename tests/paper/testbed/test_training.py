@@ -101,6 +101,23 @@ def test_a_finished_teacher_is_not_overwritten(tmp_path: Path) -> None:
     assert same(before, weights(tmp_path))
 
 
+def test_a_second_run_in_the_same_folder_is_refused_and_the_first_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+
+    def meanwhile(*_: object) -> dict[str, float]:
+        with pytest.raises(ValueError, match="another process is training a teacher here") as caught:
+            train_teacher(short(10), tmp_path / "teacher")
+        refused.append(str(caught.value))
+        return {}
+
+    monkeypatch.setattr("keepset.paper.testbed.teachers.training.monitor", meanwhile)
+    train_teacher(short(10), tmp_path / "teacher")
+    assert len(refused) == 1
+    load_teacher(tmp_path / "teacher")
+
+
 def test_a_damaged_checkpoint_is_refused_and_left_alone(tmp_path: Path) -> None:
     train_teacher(short(20), tmp_path, checkpoint_every=4, stop_after=8)
     file = checkpoints(tmp_path / "checkpoints")[-1] / "model.safetensors"

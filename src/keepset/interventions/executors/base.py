@@ -135,6 +135,8 @@ def is_out_of_memory(error: RuntimeError) -> bool:
 
 def check_model(model: PreTrainedModel) -> None:
     """A frozen model whose positions and windows the engine can honour."""
+    if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
+        raise ValueError(f"model: expected a transformers model, as load_model gives, got {type(model).__name__}")
     if model.training:
         raise ValueError(f"{type(model).__name__}: expected evaluation mode, got training mode; call model.eval()")
     check_supported(model)

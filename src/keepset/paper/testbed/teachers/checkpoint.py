@@ -61,7 +61,7 @@ def load_checkpoint(
         written = data.pop("sha256")
         hashes = {name: str(written[name]) for name in TENSOR_FILES}
         state = TrainingState(**data)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"checkpoint {path} is damaged (state.json: {error}); {advice}") from error
     for name, expected in hashes.items():
         found = sha256(path / name) if (path / name).exists() else "no file"

@@ -1,11 +1,9 @@
 """Building and loading teachers: plain ``transformers`` causal LMs with small configs."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -20,7 +18,7 @@ from transformers import (
 
 from keepset import seeds
 from keepset.blocks import ExampleBatch
-from keepset.files import replacing_folder, write_json
+from keepset.files import read_record, replacing_folder, write_json
 from keepset.paper.testbed.teachers.config import Architecture, TeacherConfig
 
 CLASSES: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
@@ -125,10 +123,7 @@ def load_teacher(folder: Path) -> tuple[PreTrainedModel, TeacherConfig]:
         unfinished = (folder / "checkpoints").exists()
         reason = "its training has not finished: run the same 'keepset teacher train' again" if unfinished else ""
         raise ValueError(f"{folder}: expected a trained teacher (teacher.json), got none; {reason}".rstrip("; "))
-    try:
-        config = TeacherConfig.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except (json.JSONDecodeError, ValidationError) as error:
-        raise ValueError(f"{path}: not a valid teacher config: {error}") from error
+    config = read_record(path, TeacherConfig, "a teacher's config")
     try:
         config_class, model_class = CLASSES[config.architecture.family]
         model = model_class(config_class.from_pretrained(folder, local_files_only=True))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
@@ -33,8 +34,22 @@ def train_teacher(
     """Trains (or goes on training) the teacher of ``config`` in ``out`` and returns it.
 
     Fresh examples every step, each step with its own seed, so a run that is killed and started
-    again ends in the same weights. ``stop_after`` ends early, after that many steps in all.
+    again ends in the same weights. ``stop_after`` ends early, after that many steps in all. Two runs in one folder
+    would go on from each other's checkpoints: the second is refused.
     """
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(out / ".lock", timeout=0):
+            return _train_alone(config, out, device, checkpoint_every, stop_after)
+    except Timeout as error:
+        raise ValueError(
+            f"{out}: another process is training a teacher here; wait for it, or choose another folder"
+        ) from error
+
+
+def _train_alone(
+    config: TeacherConfig, out: Path, device: str, checkpoint_every: int, stop_after: int | None
+) -> PreTrainedModel:
     model = build_teacher(config)
     model.to(torch.device(device))  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     optimizers = make_optimizers(config.optimizer, model)
