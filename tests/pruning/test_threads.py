@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from keepset.models.attention import wrapped_attention
+from keepset.models.attention import Attention, AttentionCall, wrapped_attention
 from keepset.policies import H2O, SnapKV
 from keepset.policies.routed import Routed
 from keepset.pruning import PrunedContext, Pruner
@@ -79,9 +79,9 @@ def test_a_wrapper_is_seen_by_its_own_thread_alone(loaded: Loaded, implementatio
     before = ALL_ATTENTION_FUNCTIONS.get(implementation)
     seen: list[int] = []
 
-    def count(inner, *args, **kwargs):  # type: ignore[no-untyped-def]
+    def count(call: AttentionCall) -> Attention:
         seen.append(1)
-        return inner(*args, **kwargs)
+        return call.attend()
 
     with torch.no_grad(), wrapped_attention(model, count), ThreadPoolExecutor(1) as pool:
         elsewhere = pool.submit(lambda: model(tokens).logits).result()
