@@ -42,7 +42,7 @@ class Setting(BaseModel):
     """Of SQuAD dev, and as many of the tuning articles for what a text is about."""
     two_hop: int
     """Constructed documents."""
-    documents: int = 30
+    documents: int = 40
     """At most so many questions of our own documents."""
     part: int = 20
     """Questions of one file."""
