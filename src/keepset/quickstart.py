@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, product
+from itertools import islice
 from pathlib import Path
 
 from rich.console import Console
@@ -125,11 +125,11 @@ def run_on(
             whole = known.prune(sheet.text, budget=1.0)
             given = [fact for fact in sheet.facts if whole.gives(fact.question, fact.answer)]
             answers += len(given)
-            for pruner, budget in product([*pruners, known], size.budgets):
-                pruned = pruner.prune(sheet.text, budget)
-                place = pruner.policy.title, budget
-                preserved[place] += sum(pruned.gives(fact.question, fact.answer) for fact in given)
-                kept[place] += sum(fact.line in pruned.kept for fact in given)
+            for pruner in [*pruners, known]:
+                for budget, pruned in zip(size.budgets, pruner.prune_at(sheet.text, size.budgets), strict=True):
+                    place = pruner.policy.title, budget
+                    preserved[place] += sum(pruned.gives(fact.question, fact.answer) for fact in given)
+                    kept[place] += sum(fact.line in pruned.kept for fact in given)
 
     if not answers:
         raise ValueError("quickstart: expected the model to answer some questions from the whole document, got none")

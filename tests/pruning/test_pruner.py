@@ -143,6 +143,35 @@ def test_a_batch_equals_its_documents_one_by_one(loaded: Loaded, document: str, 
         pruner.prune_batch(documents, 0.5, ["one"])
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_several_budgets_cost_one_scoring_and_are_what_each_alone_is(
+    loaded: Loaded, document: str, mode: EvictionMode
+) -> None:
+    class Counting(Longest):
+        calls = 0
+
+        def score(self, context: Context) -> Tensor:
+            self.calls += 1
+            return super().score(context)
+
+    policy = Counting()
+    pruner = Pruner(*loaded, policy, mode=mode, blocks="line")
+    budgets = (0.1, 0.5, Budget.share_of_tokens(0.3), 4)
+    together = pruner.prune_at(document, budgets)
+    assert policy.calls == 1
+    for pruned, budget in zip(together, budgets, strict=True):
+        alone = pruner.prune(document, budget)
+        assert (pruned.kept, pruned.record.budget) == (alone.kept, alone.record.budget)
+        asked = torch.tensor([3, 4, 5])
+        assert torch.equal(pruned.logits(asked), alone.logits(asked))
+        assert pruned.report().tokens_after == alone.report().tokens_after
+    with pytest.raises(ValueError, match="budgets: expected at least one, got none"):
+        pruner.prune_at(document, [])
+    with pytest.raises(ValueError, match="budget: expected at most the document's 20 blocks, got 21"):
+        pruner.prune_at(document, [0.1, 21])
+    assert policy.calls == 1 + len(budgets), "refused before the policy works"
+
+
 def test_a_document_shorter_than_a_block_is_kept_whole_and_says_so(loaded: Loaded) -> None:
     for budget in (0.1, 1, Budget.share_of_tokens(0.1)):
         pruned = Pruner(*loaded, H2O()).prune("The code is 4821.", budget)
