@@ -246,7 +246,7 @@ def prune(
     router: Annotated[Path | None, typer.Option(help="A trained block router, for this model.")] = None,
     policy: Annotated[str | None, typer.Option(help="Instead of a router: the name of a policy.")] = None,
     budget: Annotated[str, typer.Option(help="0.1 of the blocks, 12 blocks, or '0.25 tokens' of the tokens.")] = "0.1",
-    mode: Annotated[str, typer.Option(help="global or post_prefill.")] = "global",
+    mode: Annotated[str, typer.Option(help="How what is kept is read: global, post_prefill or text.")] = "global",
     blocks: Annotated[
         str | None,
         typer.Option(help="A number of tokens, paragraph, sentence or line; the router's own, 128 without one."),

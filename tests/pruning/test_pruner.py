@@ -4,6 +4,7 @@ import copy
 import json
 import math
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -19,10 +20,11 @@ from keepset.pruning import Budget, PrunedContext, Pruner
 from keepset.pruning.cache import EvictionMode
 from keepset.pruning.report import GAP, check_eviction
 from keepset.text.example import text_example
+from keepset.text.prompt import document_tokens
 
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 QUESTION = "What is the code for NARO3?"
-MODES: tuple[EvictionMode, ...] = ("global", "post_prefill")
+MODES: tuple[EvictionMode, ...] = get_args(EvictionMode)
 
 
 class Longest:
@@ -80,7 +82,10 @@ def test_a_report_says_what_was_kept_and_what_it_takes(loaded: Loaded, document:
     assert [block.why for block in record.blocks if block.why == "protected"] == ["protected"] * 2
     assert {0, len(record.blocks) - 1} < set(pruned.kept)
     outside = record.n_tokens - sum(block.tokens for block in record.blocks)
-    assert report.tokens_after == outside + sum(block.tokens for block in record.blocks if block.kept)
+    if mode == "text":
+        assert report.tokens_after == record.text_tokens == len(document_tokens(loaded[1], pruned.text))
+    else:
+        assert report.tokens_after == outside + sum(block.tokens for block in record.blocks if block.kept)
     assert report.bytes_after / report.bytes_before == report.tokens_after / report.tokens_before
     assert report.bytes_before == 2 * 2 * 2 * 16 * 4 * record.n_tokens  # layers, K and V, heads, width, float32
     assert report.seconds > 0
@@ -98,6 +103,27 @@ def test_text_has_the_kept_blocks_and_a_mark_where_others_were(loaded: Loaded) -
     text = Pruner(*loaded, Oracle(frozenset({3})), blocks="line").prune(document, 2).text
     assert text == f"One.\n{GAP}Four.\n{GAP}".strip()
     assert Pruner(*loaded, Recency(), blocks="line").prune(document, 1.0).text == document.strip()
+
+
+def test_the_mode_text_reads_what_any_other_engine_is_sent(loaded: Loaded, document: str, tmp_path: Path) -> None:
+    model, tokenizer = loaded
+    pruned = Pruner(model, tokenizer, Oracle(frozenset({3, 4, 9})), "text", "line").prune(document, 4)
+    messages = pruned.messages(QUESTION)
+    assert messages == [{"role": "user", "content": f"{pruned.text}\n\n{QUESTION}"}]
+    assert messages == Pruner(model, tokenizer, Oracle(frozenset({3, 4, 9})), "global", "line").prune(
+        document, 4
+    ).messages(QUESTION), "whatever the mode"
+    ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
+    written = model.generate(torch.tensor([ids]), max_new_tokens=8, do_sample=False)[0, len(ids) :]  # type: ignore[operator]
+    assert pruned.ask(QUESTION, 8) == spoken(tokenizer, tuple(written.tolist()))
+    assert pruned.gives(QUESTION, tokenizer.decode(written[:1]))
+    assert pruned.cache.positions.tolist() == list(range(pruned.cache.n_tokens)), "renumbered"
+    pruned.save(tmp_path / "doc.pruned")
+    found = PrunedContext.load(tmp_path / "doc.pruned", model, tokenizer)
+    assert found.record == pruned.record
+    assert found.ask(QUESTION, 8) == pruned.ask(QUESTION, 8)
+    with pytest.raises(ValueError, match="question: expected some text"):
+        pruned.messages(" ")
 
 
 def test_protection_can_be_turned_off(loaded: Loaded, document: str) -> None:
@@ -205,7 +231,7 @@ def test_bad_input_is_refused_before_the_policy_works(loaded: Loaded, document: 
             pruner.prune(document, budget)
     with pytest.raises(ValueError, match="positions: expected at most 2048"):
         pruner.prune(document * 10, 0.1)
-    with pytest.raises(ValueError, match="mode: expected global or post_prefill, got 'local'"):
+    with pytest.raises(ValueError, match="mode: expected one of global, post_prefill, text, got 'local'"):
         Pruner(*loaded, Never(), mode="local")  # type: ignore[arg-type]
     training = copy.deepcopy(loaded[0]).train()
     with pytest.raises(ValueError, match="expected evaluation mode"):

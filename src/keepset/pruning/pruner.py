@@ -26,10 +26,10 @@ from keepset.pruning.cache import (
     prefill_kept,
 )
 from keepset.pruning.context import PrunedContext
-from keepset.pruning.report import BlockRecord, PruneRecord
+from keepset.pruning.report import BlockRecord, PruneRecord, kept_text
 from keepset.routers.block import BlockRouter
 from keepset.routers.trained_blocks import blocks_to_read
-from keepset.text.prompt import Prompt, lay_out
+from keepset.text.prompt import Prompt, document_tokens, lay_out
 from keepset.text.split import Blocks
 
 BLOCK_TOKENS = 128
@@ -60,16 +60,10 @@ class _Chosen:
     budget: Budget
     protected: KeepSet
     kept: KeepSet
-
-    @property
-    def positions(self) -> Tensor:
-        """(K,) of the tokens to keep."""
-        return kept_positions(len(self.tokens), self.scored.prompt.blocks, self.kept)
-
-    @property
-    def tokens(self) -> Tensor:
-        """(T,) of the document."""
-        return self.scored.prompt.tokens
+    tokens: Tensor
+    """(T,) of the document, or under ``text`` of the kept text."""
+    positions: Tensor
+    """(K,) of those to keep."""
 
 
 class Pruner:
@@ -92,7 +86,7 @@ class Pruner:
         keep_recent: int = 0,
     ) -> None:
         if mode not in get_args(EvictionMode):
-            raise ValueError(f"mode: expected {' or '.join(get_args(EvictionMode))}, got {mode!r}")
+            raise ValueError(f"mode: expected one of {', '.join(get_args(EvictionMode))}, got {mode!r}")
         check_model(model)
         self.model = model
         self.tokenizer = tokenizer
@@ -116,7 +110,7 @@ class Pruner:
             raise ValueError("budgets: expected at least one, got none")
         scored = self._score(document, question, found)
         chosen = [self._choose(scored, budget) for budget in found]
-        if self.mode == "global":  # each reads something else
+        if self.mode != "post_prefill":  # each reads something else
             return [pruned for c in chosen for pruned in self._prefill([c])]
         began = time.perf_counter()
         tokens = scored.prompt.tokens
@@ -147,7 +141,14 @@ class Pruner:
 
     def _choose(self, scored: _Scored, budget: Budget) -> _Chosen:
         protected = protected_blocks(scored.lengths, budget, self.keep_first, self.keep_recent)
-        return _Chosen(scored, budget, protected, select(scored.scores, scored.lengths, budget, protected))
+        kept = select(scored.scores, scored.lengths, budget, protected)
+        tokens = scored.prompt.tokens
+        positions = kept_positions(len(tokens), scored.prompt.blocks, kept)
+        if self.mode == "text":
+            dropped = [place for i, place in enumerate(scored.prompt.places) if i not in kept]
+            tokens = torch.tensor(document_tokens(self.tokenizer, kept_text(scored.document, dropped)))
+            positions = torch.arange(len(tokens))
+        return _Chosen(scored, budget, protected, kept, tokens, positions)
 
     def _prefill(self, chosen: Sequence[_Chosen]) -> list[PrunedContext]:
         found: dict[int, PrunedContext] = {}
@@ -161,7 +162,7 @@ class Pruner:
 
     def _read(self, chosen: _Chosen) -> int:
         """Tokens that go through the model."""
-        return len(chosen.positions) if self.mode == "global" else len(chosen.tokens)
+        return len(chosen.tokens) if self.mode == "post_prefill" else len(chosen.positions)
 
     def _groups(self, chosen: Sequence[_Chosen]) -> Iterator[list[_Chosen]]:
         """Documents of similar length, as many as a forward takes."""
@@ -196,7 +197,8 @@ class Pruner:
             regime="pre_query" if scored.question is None else "query_aware",
             mode=self.mode,
             budget=chosen.budget,
-            n_tokens=len(chosen.tokens),
+            n_tokens=len(scored.prompt.tokens),
+            text_tokens=len(chosen.tokens) if self.mode == "text" else None,
             blocks=blocks,
             score_seconds=scored.seconds,
             prefill_seconds=prefill_seconds,

@@ -75,11 +75,17 @@ def lay_out(tokenizer: PreTrainedTokenizerBase, document: str, blocks: Blocks, q
 
 def prompt_text(tokenizer: PreTrainedTokenizerBase, document: str, question: str) -> tuple[str, int]:
     """Everything up to the answer, and where the document starts."""
+    said = user_message(document, question)
+    if tokenizer.chat_template:
+        return chat_prompt(tokenizer, said)
+    return f"{document}{SEPARATOR}Question: {question}\nAnswer:", 0
+
+
+def user_message(document: str, question: str) -> str:
+    """What a user says: the document, a blank line, the question."""
     if not question.strip():
         raise ValueError(f"question: expected some text, got {question!r}")
-    if tokenizer.chat_template:
-        return chat_prompt(tokenizer, f"{document}{SEPARATOR}{question}")
-    return f"{document}{SEPARATOR}Question: {question}\nAnswer:", 0
+    return f"{document}{SEPARATOR}{question}"
 
 
 def prompt_tokens(tokenizer: PreTrainedTokenizerBase, document: str, question: str) -> list[int]:
