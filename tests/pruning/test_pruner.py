@@ -40,9 +40,11 @@ class Longest:
 
 def test_a_policy_by_name_is_the_policy(loaded: Loaded, document: str) -> None:
     for name, build in keepset.POLICIES.items():
-        by_name = Pruner(*loaded, name, blocks="line").prune(document, 0.25)
+        policy = build(loaded[1])
+        question = None if "pre_query" in policy.regimes else QUESTION
+        by_name = Pruner(*loaded, name, blocks="line").prune(document, 0.25, question)
         assert by_name.record.policy == name
-        assert by_name.kept == Pruner(*loaded, build(loaded[1]), blocks="line").prune(document, 0.25).kept
+        assert by_name.kept == Pruner(*loaded, policy, blocks="line").prune(document, 0.25, question).kept
     with pytest.raises(ValueError, match=r"policy: expected a router, the folder of one, .*h2o, .*, got none"):
         Pruner(*loaded)
     with pytest.raises(ValueError, match=r"policy: expected one of h2o, .*, or the folder of a router, got 'h3o'"):

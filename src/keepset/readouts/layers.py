@@ -48,7 +48,8 @@ class Layer:
         """(B, H, rows, keys) probabilities in float32; the keys end with the last of ``rows``."""
         query = self.query[:, :, rows.start : rows.stop].float()
         shared = query.unflatten(1, (self.key.shape[1], -1)).flatten(2, 3)  # heads that share keys, row after row
-        scores = (shared @ self.key[:, :, : rows.stop].float().mT).mul_(self.scale).reshape(*query.shape[:3], -1)
+        scores: Tensor = shared @ self.key[:, :, : rows.stop].float().mT
+        scores = scores.mul_(self.scale).reshape(*query.shape[:3], -1)
         if self.softcap is not None:
             scores = (scores / self.softcap).tanh() * self.softcap
         if self.mask is not None:
