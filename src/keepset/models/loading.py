@@ -11,6 +11,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from keepset.models.bundled import BUNDLED, fetch, fetched
 from keepset.models.capabilities import check_supported
 from keepset.models.gguf_file import check_complete, load_gguf, quiet_transformers
+from keepset.models.quantize import Quantize, check_quantize, quantized
 
 MEMORY_SHARE = 0.7
 """How much of the available memory weights may take; activations and caches need the rest."""
@@ -23,14 +24,19 @@ def load_model(
     dtype: torch.dtype | str | None = None,
     device: torch.device | str = "cpu",
     trust_remote_code: bool = False,
+    quantize: Quantize | None = None,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A causal language model ready for interventions, in eval mode, and its tokenizer.
 
     ``name`` is a bundled name (fetched first, with a message, when it is not there), a folder written by
     ``save_pretrained``, a ``.gguf`` file, or a hub id. Weights are read from safetensors only. Without ``dtype``
-    the fastest one that fits is taken: see ``default_dtype``.
+    the fastest one that fits is taken: see ``default_dtype``. ``quantize="int8"`` multiplies whole numbers, on a CPU:
+    see ``keepset.models.quantize``.
     """
     device = _check_device(device)
+    check_quantize(quantize)
+    if quantize and device.type != "cpu":
+        raise ValueError(f"quantize: expected the device cpu for int8, got {device}; leave quantize out there")
     wanted = _check_dtype(dtype)
     path = Path(name).expanduser()
     if str(name) in BUNDLED:
@@ -59,7 +65,7 @@ def load_model(
     torch.nn.Module.to(model, device)
     model.eval()
     check_supported(model)
-    return model, tokenizer
+    return (quantized(model) if quantize else model), tokenizer
 
 
 def default_dtype(parameters: int, device: torch.device | str = "cpu") -> torch.dtype:

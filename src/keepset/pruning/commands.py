@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import cast
 
 from keepset.models.loading import load_model
+from keepset.models.quantize import Quantize
 from keepset.policies import Routed, check_name
 from keepset.pruning.budget import Budget
 from keepset.pruning.cache import EvictionMode
@@ -24,6 +25,7 @@ def prune_text(
     question: str | None,
     out: Path,
     device: str,
+    quantize: Quantize | None,
 ) -> PrunedContext:
     """A document pruned by a policy's name or a router's folder, one of the two, and saved."""
     if (policy is None) == (router is None):
@@ -37,7 +39,7 @@ def prune_text(
     else:
         chosen = Routed.from_pretrained(router)
         blocks_to_read(chosen.router.blocks, blocks)
-    loaded, tokenizer = load_model(model, device=device)
+    loaded, tokenizer = load_model(model, device=device, quantize=quantize)
     pruned = Pruner(loaded, tokenizer, chosen, cast(EvictionMode, mode), blocks).prune(document, parsed, question)
     pruned.save(out, model)
     return pruned
@@ -45,5 +47,5 @@ def prune_text(
 
 def load_pruned_context(folder: Path, model: str | None, device: str) -> PrunedContext:
     """A saved document with its model, which is where the record says unless ``model`` says otherwise."""
-    name = model or read_saved(folder).model
-    return PrunedContext.load(folder, *load_model(name, device=device))
+    saved = read_saved(folder)
+    return PrunedContext.load(folder, *load_model(model or saved.model, device=device, quantize=saved.quantize))

@@ -32,8 +32,8 @@ from keepset.routers.trained_blocks import blocks_to_read
 from keepset.text.prompt import Prompt, document_tokens, lay_out
 from keepset.text.split import Blocks
 
-BLOCK_TOKENS = 128
-"""The paper's block, and eight of vLLM's pages of 16 tokens."""
+BLOCKS = "sentence"
+"""Whole sentences and lines cut no fact in two."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Pruner:
     """Keeps of every document what ``policy`` ranks first: a name of ``POLICIES``, a router or its folder, or your own.
 
     ``blocks`` is a number of tokens, 'paragraph', 'sentence', 'line' or (start, stop) character spans; a router knows
-    its own and takes no others, without one it is 128 tokens. Always kept: the chat prefix and text outside the blocks,
+    its own and takes no others, without one it is 'sentence'. Always kept: the chat prefix and text outside the blocks,
     which cost no budget; the first block (``keep_first``, unless the budget holds no other) and the last
     ``keep_recent`` blocks, which do.
     """
@@ -212,4 +212,4 @@ def _blocks(policy: Policy, wanted: Blocks | None) -> Blocks:
     """How documents are cut: for a router as its labels were."""
     if isinstance(policy, Routed):
         return blocks_to_read(policy.router.blocks, wanted)
-    return BLOCK_TOKENS if wanted is None else wanted
+    return BLOCKS if wanted is None else wanted

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from keepset.files import replacing_folder, sha256, write_json
 from keepset.models.cache import KeysValues
 from keepset.models.fingerprint import fingerprint
+from keepset.models.quantize import Quantize, quantization
 from keepset.pruning.cache import KeptCache
 from keepset.pruning.report import PruneRecord
 
@@ -28,6 +29,8 @@ class SavedPruned(BaseModel):
     schema_version: Literal[1] = 1
     model: str
     """What the model was called where the document was pruned; ``load_model`` takes it."""
+    quantize: Quantize | None = None
+    """How it was quantized then, as ``load_model`` takes it."""
     fingerprint: str
     """Of the model and its tokenizer: another model cannot read these keys and values."""
     cache_sha256: str
@@ -60,6 +63,7 @@ def save_pruned(
         save_file(_named(cache.layers), temporary / CACHE)
         saved = SavedPruned(
             model=model_name,
+            quantize=quantization(model),
             fingerprint=fingerprint(model, tokenizer),
             cache_sha256=sha256(temporary / CACHE),
             record=record,
