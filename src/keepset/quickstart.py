@@ -31,6 +31,7 @@ from keepset.quickstart_page import (
     verdict,
 )
 from keepset.readouts import shared_layers
+from keepset.text.document import BLOCK_TOKENS
 from keepset.text.long_context import sample_documents
 
 Place = tuple[str, float]
@@ -152,7 +153,7 @@ def sample_sheets(
 ) -> list[FactSheet]:
     """Long documents of noise with four numbers in them, each on a line of its own."""
     sheets = []
-    for document in sample_documents(TASK, tokenizer, seed_range.seed(QUICKSTART_RUN), tokens, n):
+    for document in sample_documents(TASK, tokenizer, seed_range.seed(QUICKSTART_RUN), tokens, n, BLOCK_TOKENS):
         lines = document.text.splitlines()
         facts = []
         for asked in document.questions:

@@ -19,9 +19,13 @@ from keepset.models.quantize import Quantize, quantized
 TINY = "tiny"
 
 
-@lru_cache(maxsize=1)
 def loaded(name: str, quantize: Quantize | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model, once for all jobs of a run; ``tiny`` is an untrained one."""
+    return _loaded(name, quantize)
+
+
+@lru_cache(maxsize=1)
+def _loaded(name: str, quantize: Quantize | None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     if name != TINY:
         return load_model(name, quantize=quantize)
     model, tokenizer = tiny_model()
