@@ -102,7 +102,7 @@ def eviction_orderings(results: Results) -> list[Table]:
     """By task, over tasks, over lengths."""
     pools = pooled(results)
     named = titles(pools, "pre_query")
-    rivals = [*RIVALS, *(arm for arm in named if arm not in PRE_QUERY)]
+    rivals = [*(arm for arm in RIVALS if arm in named), *(arm for arm in named if arm not in PRE_QUERY)]
     rows: list[tuple[str, ...]] = []
     for model, own in by_model(pools).items():
         for mode, budget in product(MODES, COMPARED):

@@ -143,9 +143,10 @@ class Pool:
 
 
 def titles(pools: Iterable[Pool], regime: str) -> dict[Arm, str]:
-    """The paper's columns, then every other policy that has results under its own name."""
-    known = TITLES[regime]
+    """The paper's columns and others that have results, in our order; then any other policy under its own name."""
     found = dict.fromkeys(arm for pool in pools for arm in pool.arms(regime))
+    papers = {arm for _, _, seen, arm, _ in PAPER if seen == regime}
+    known = {arm: title for arm, title in TITLES[regime].items() if arm in papers or arm in found}
     others = [arm for arm in found if arm not in known and not arm.router_seed]
     return known | {arm: arm.policy for arm in others}
 
