@@ -223,7 +223,7 @@ def test_orderings_are_told_from_the_interval(causal: int, rival: int, verdict: 
     (table,) = eviction_orderings(results(runs))
     for row in (0, 1):
         assert cell(table, row, "H2O").endswith(f"(+0.73) {verdict}")
-        assert cell(table, row, "KVzip") == "-"
+        assert cell(table, row, "imitation") == "-"
     claims = eviction_claims(results(runs))
     assert [claim.verdict for claim in claims] == [verdict, verdict], "H2O alone was run, in both modes"
     assert "causal ahead of H2O (tiny-model, global)" in claims[0].claim

@@ -42,9 +42,7 @@ def run(scale: str) -> RunResult:
     started = time.monotonic()
     python = os.environ.get(PYTHON)
     if python is None:
-        raise ValueError(
-            f"{PYTHON}: expected the Python of an environment with kvpress, got none; make kvpress-compare"
-        )
+        raise ValueError(f"{PYTHON}: expected a Python that has kvpress, got none; run 'make kvpress-compare'")
     folder, size = fetched(MODEL) or fetch(MODEL), QuickstartSize()
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     sheets = sample_sheets(tokenizer, seeds.EVALUATION, size.held_out_tokens, size.held_out)

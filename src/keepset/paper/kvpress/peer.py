@@ -38,7 +38,7 @@ def survives(model: Any, press: Any, document: Sheet) -> tuple[list[bool], float
         positions = torch.arange(length, length + read.shape[1])[None]
         logits = model(input_ids=read, past_key_values=cache, position_ids=positions, logits_to_keep=len(answer)).logits
         found.append(logits[0].argmax(-1).tolist() == answer)
-        cache.crop(length)
+        cache.crop(length - cache.get_seq_length())  # negative: how many to remove
     return found, seconds
 
 
