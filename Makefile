@@ -1,11 +1,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
+KVPRESS := 0.5.5
 
-.PHONY: help setup quickstart check test bench reproduce report clean
+.PHONY: help setup quickstart check test bench kvpress-compare reproduce report clean
 
 help: ## what the targets do
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 setup: $(STAMP) ## build .venv with the package and its tools
 
@@ -28,6 +29,11 @@ test: setup ## the whole test suite
 
 bench: setup ## benchmarks (not tests; timings depend on the machine)
 	$(BIN)/keepset bench engine
+
+kvpress-compare: setup ## kvpress's KVzip on the quickstart's documents, in an environment of its own
+	test -x .venv-kvpress/bin/python || $(PYTHON) -m venv .venv-kvpress
+	.venv-kvpress/bin/python -m pip install --quiet kvpress==$(KVPRESS) $(shell grep '^torch==' constraints.txt)
+	KVPRESS_PYTHON=.venv-kvpress/bin/python $(BIN)/keepset bench kvpress
 
 reproduce: setup ## every result of the paper that is missing
 	$(BIN)/keepset reproduce

@@ -201,15 +201,17 @@ def explain(
     ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
     yes: Annotated[bool, typer.Option("--yes", help="Go on even when it takes long.")] = False,
+    quantize: Annotated[str | None, typer.Option(help="int8: faster where the CPU multiplies whole numbers.")] = None,
 ) -> None:
     """Which sentences of a text a reply rests on, sentence by sentence; and whether the text answers at all."""
     from keepset.explain import explain_file
     from keepset.explain.report import html_page, json_text
+    from keepset.models.quantize import check_quantize
 
     for path in (html, None if str(json) == "-" else json):
         if path:
             check_output(path)
-    reports = explain_file(context, model, question, answer, blocks, effort, device, yes)
+    reports = explain_file(context, model, question, answer, blocks, effort, device, yes, check_quantize(quantize))
     if str(json) == "-":
         sys.stdout.write(json_text(reports))
     else:
@@ -229,18 +231,20 @@ def label(
     ],
     model: Annotated[str, typer.Option(help="Bundled name, folder, .gguf file or hub id.")],
     out: Annotated[Path, typer.Option(help="Folder for the labels; an unfinished job goes on.")],
-    blocks: Annotated[str, typer.Option(help="sentence, paragraph, line or a number of tokens.")] = "paragraph",
+    blocks: Annotated[str, typer.Option(help="sentence, paragraph, line or a number of tokens.")] = "sentence",
     effort: Annotated[str, typer.Option(help="evidence, exact, grouped or certified.")] = "evidence",
     shard_rows: Annotated[int, typer.Option(min=1, help="Rows per Parquet file.")] = 256,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+    quantize: Annotated[str | None, typer.Option(help="int8: faster where the CPU multiplies whole numbers.")] = None,
 ) -> None:
     """Evidence sets for every row of a data set, as Parquet; run the same command again to go on."""
     from keepset.jobs import Terminated
     from keepset.jobs import label as label_data
+    from keepset.models.quantize import check_quantize
 
     check_output(out, folder=True)
     try:
-        done = label_data(data, model, out, blocks, effort, shard_rows, device)
+        done = label_data(data, model, out, blocks, effort, shard_rows, device, check_quantize(quantize))
     except KeyboardInterrupt as stop:
         Console(stderr=True).print("stopped; what was finished stays: run the same command again to go on")
         raise typer.Exit(143 if isinstance(stop, Terminated) else 130) from stop
@@ -303,17 +307,19 @@ def prune(
     router: Annotated[Path | None, typer.Option(help="A trained block router, for this model.")] = None,
     policy: Annotated[str | None, typer.Option(help="Instead of a router: the name of a policy.")] = None,
     budget: Annotated[str, typer.Option(help="0.1 of the blocks, 12 blocks, or '0.25 tokens' of the tokens.")] = "0.1",
-    mode: Annotated[str, typer.Option(help="global or post_prefill.")] = "global",
+    mode: Annotated[str, typer.Option(help="How what is kept is read: global, post_prefill or text.")] = "global",
     blocks: Annotated[
         str | None,
-        typer.Option(help="A number of tokens, paragraph, sentence or line; the router's own, 128 without one."),
+        typer.Option(help="A number of tokens, paragraph, sentence or line; the router's own, sentence without one."),
     ] = None,
     question: Annotated[str | None, typer.Option(help="For policies that are to see it; not needed.")] = None,
     text: Annotated[Path | None, typer.Option(dir_okay=False, help="Also write what was kept as text.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a pruned document that is there.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+    quantize: Annotated[str | None, typer.Option(help="int8: faster where the CPU multiplies whole numbers.")] = None,
 ) -> None:
     """Keep what a document's later questions will need, and really drop the rest; no question needed yet."""
+    from keepset.models.quantize import check_quantize
     from keepset.pruning.commands import prune_text
     from keepset.text.reading import read_context
 
@@ -321,8 +327,8 @@ def prune(
     if text:
         check_output(text)
     with err_console.status("reading the document"):  # shows on a terminal alone
-        said = read_context(document)
-        pruned = prune_text(said, model, policy, router, budget, mode, blocks, question, out, force, device)
+        chosen = (policy, router, budget, mode, blocks, question)
+        pruned = prune_text(read_context(document), model, *chosen, out, force, device, check_quantize(quantize))
     if text:
         write_text(text, pruned.text + "\n")
     pruned.report().show(out_console)

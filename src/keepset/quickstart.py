@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, product
+from itertools import islice
 from pathlib import Path
 
 from rich.console import Console
@@ -31,6 +31,7 @@ from keepset.quickstart_page import (
     verdict,
 )
 from keepset.readouts import shared_layers
+from keepset.text.document import BLOCK_TOKENS
 from keepset.text.long_context import sample_documents
 
 Place = tuple[str, float]
@@ -117,7 +118,7 @@ def run_on(
     # The chat prefix is always kept, so the first line need not be: policies choose every line.
     line_pruner = partial(keepset.Pruner, model, tokenizer, blocks="line", keep_first=False)
     policies: list[keepset.BlockRouter | str] = [*routers, *keepset.POLICIES]
-    pruners = [line_pruner(policy) for policy in policies]
+    pruners = [p for p in map(line_pruner, policies) if "pre_query" in p.policy.regimes]
     answers, preserved, kept = 0, Counter[Place](), Counter[Place]()
     for sheet in track(held_out, "pruning", transient=True, disable=not console.is_terminal):
         known = line_pruner(Oracle(frozenset(fact.line for fact in sheet.facts)))
@@ -125,11 +126,11 @@ def run_on(
             whole = known.prune(sheet.text, budget=1.0)
             given = [fact for fact in sheet.facts if whole.gives(fact.question, fact.answer)]
             answers += len(given)
-            for pruner, budget in product([*pruners, known], size.budgets):
-                pruned = pruner.prune(sheet.text, budget)
-                place = pruner.policy.title, budget
-                preserved[place] += sum(pruned.gives(fact.question, fact.answer) for fact in given)
-                kept[place] += sum(fact.line in pruned.kept for fact in given)
+            for pruner in [*pruners, known]:
+                for budget, pruned in zip(size.budgets, pruner.prune_at(sheet.text, size.budgets), strict=True):
+                    place = pruner.policy.title, budget
+                    preserved[place] += sum(pruned.gives(fact.question, fact.answer) for fact in given)
+                    kept[place] += sum(fact.line in pruned.kept for fact in given)
 
     if not answers:
         raise ValueError("quickstart: expected the model to answer some questions from the whole document, got none")
@@ -152,7 +153,7 @@ def sample_sheets(
 ) -> list[FactSheet]:
     """Long documents of noise with four numbers in them, each on a line of its own."""
     sheets = []
-    for document in sample_documents(TASK, tokenizer, seed_range.seed(QUICKSTART_RUN), tokens, n):
+    for document in sample_documents(TASK, tokenizer, seed_range.seed(QUICKSTART_RUN), tokens, n, BLOCK_TOKENS):
         lines = document.text.splitlines()
         facts = []
         for asked in document.questions:

@@ -82,7 +82,7 @@ def test_prune_then_ask(keepset: Keepset, tmp_path: Path, how: tuple[str, ...]) 
         ((*PRUNE, "--router", "model"), "expected the config of a saved router"),
         ((*PRUNE, "--policy", "h2o", "--budget", "0"), "budget: expected at least 1 block"),
         ((*PRUNE, "--policy", "h2o", "--budget", "1.5"), "budget: expected a share in (0, 1]"),
-        ((*PRUNE, "--policy", "h2o", "--mode", "local"), "mode: expected global or post_prefill"),
+        ((*PRUNE, "--policy", "h2o", "--mode", "local"), "mode: expected one of global, post_prefill, text"),
         ((*PRUNE[:4], "--out", "model", "--policy", "h2o"), "model: expected a new folder or one that holds only"),
         (("prune", "none.txt", *PRUNE[2:], "--policy", "h2o"), "none.txt: expected a text file"),
         (("ask", "model", "Which?"), "expected a pruned document"),

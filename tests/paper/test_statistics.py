@@ -1,15 +1,37 @@
 """Intervals and paired differences against scipy."""
 
 from math import hypot
+from statistics import stdev
 
 import pytest
-from scipy.stats import binomtest, sem, ttest_1samp, ttest_rel
+from scipy.stats import binomtest, sem, t, ttest_1samp, ttest_rel
 
-from keepset.paper.statistics import bounds, paired_difference, pooled, share, share_difference, sign_test
+from keepset.paper.statistics import (
+    bounds,
+    clustered_difference,
+    paired_difference,
+    pooled,
+    share,
+    share_difference,
+    sign_test,
+)
 from keepset.statistics import wilson
 
 CAUSAL = [0.91, 0.85, 0.99, 0.70, 0.88]
 IMITATION = [0.80, 0.83, 0.95, 0.60, 0.90]
+
+
+def test_a_clustered_difference_counts_documents_not_questions() -> None:
+    alone = clustered_difference("gap", [[1], [0], [0], [1], [0], [-1]])
+    twice = clustered_difference("gap", [[1, 1], [0, 0], [0, 0], [1, 1], [0, 0], [-1, -1]])
+    assert (alone.value, twice.value) == (pytest.approx(1 / 6), pytest.approx(1 / 6))
+    assert (alone.low, alone.high) == (pytest.approx(twice.low), pytest.approx(twice.high)), "the same six documents"
+    assert (alone.n, twice.n) == (6, 12)
+    values = [1, 0, 0, 1, 0, -1]
+    half = t.ppf(0.975, 5) * stdev(values) / 6**0.5
+    assert alone.high == pytest.approx(1 / 6 + half)
+    with pytest.raises(ValueError, match="gap: expected at least 2 clusters"):
+        clustered_difference("gap", [[1]])
 
 
 @pytest.mark.parametrize(("successes", "n"), [(0, 20), (7, 20), (20, 20), (299, 300)])

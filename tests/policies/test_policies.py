@@ -6,16 +6,20 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, CohereConfig, GPT2Config, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from keepset import policies
 from keepset.blocks import Span
 from keepset.paper.bench.models import tiny_model
 from keepset.policies import (
+    BM25,
     H2O,
     POLICIES,
     Context,
+    ExpectedAttention,
     KVzip,
+    KVzipMax,
     MomentKV,
     Oracle,
     Policy,
@@ -27,8 +31,11 @@ from keepset.policies import (
     find_policy,
     score_checked,
 )
+from keepset.policies.expected_attention import expected, rotation
 from keepset.policies.kvzip import FIRST, LATER
 from keepset.readouts import output_reconstruction
+from keepset.readouts.layers import Layer, visit_layers
+from keepset.text.bm25 import bm25
 from keepset.text.prompt import SEPARATOR
 
 T, Q = 90, 7
@@ -112,22 +119,80 @@ def test_momentkv_weighs_attention_by_the_angle_to_the_mean_value(context: Conte
 
 
 @pytest.mark.parametrize("chunk_tokens", [2_048, 40])
-def test_kvzip_is_the_largest_attention_while_repeating(
+def test_kvzip_is_the_largest_attention_of_each_head_while_repeating(
     loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase], context: Context, chunk_tokens: int
 ) -> None:
     model, tokenizer = loaded
     repeated = context.tokens[2:88]
     turn = "<|end|>\n<|start|>assistant\n"
-    best = torch.zeros(T, dtype=torch.double)
+    best = torch.zeros(2, 2, T, dtype=torch.double)  # layers, shared heads
     for start in range(0, len(repeated), chunk_tokens):
         request = [tokenizer(SEPARATOR + (FIRST if start == 0 else f"{LATER} ")).input_ids, tokenizer(turn).input_ids]
         hint = repeated[max(0, start - 8) : start].tolist()
         row = [*request[0], *hint, *request[1], *repeated[start : start + chunk_tokens].tolist()]
         attention = all_attention(model, torch.cat([context.tokens, torch.tensor(row)])[None])
-        best = torch.maximum(best, attention[:, :, T:, :T].amax((0, 1, 2)))
-    expected = torch.stack([best[span.start : span.stop].max() for span in BLOCKS])
-    found = KVzip(tokenizer, chunk_tokens).score(context)
-    torch.testing.assert_close(found.double(), expected, rtol=1e-4, atol=1e-5)
+        looked = attention[:, :, T:, :T].amax(2)
+        for head in range(4):
+            best[:, head // 2] = torch.maximum(best[:, head // 2], looked[:, head])
+    expected = torch.stack([best[..., span.start : span.stop].amax(-1) for span in BLOCKS], dim=-1)
+    for policy, pooled in ((KVzip, expected.mean((0, 1))), (KVzipMax, expected.amax((0, 1)))):
+        found = policy(tokenizer, chunk_tokens).score(context)
+        torch.testing.assert_close(found.double(), pooled, rtol=1e-4, atol=1e-5)
+
+
+def test_expected_attention_is_that_of_queries_drawn_like_those_of_the_context(context: Context) -> None:
+    """Unrotated queries straight from the projection, rotated by the model's own code."""
+    model, layer = context.model, context.model.model.layers[1]
+    seen: dict[str, Tensor] = {}
+    hooks = [
+        getattr(layer.self_attn, name).register_forward_hook(lambda *a, name=name: seen.__setitem__(name, a[2]))
+        for name in ("q_proj", "k_proj", "v_proj")
+    ]
+    with torch.no_grad():
+        model(context.tokens[None])
+    for hook in hooks:
+        hook.remove()
+    query, key, value = (states[0, 4:].unflatten(-1, (-1, 16)).transpose(0, 1) for states in seen.values())
+    at, ahead = torch.arange(4, T)[None], torch.arange(T, T + 512)[None]
+    key, _ = apply_rotary_pos_emb(key[None], key[None], *model.model.rotary_emb(key, at))
+    axes = torch.eye(16)[:, None].expand(-1, 512, -1)[None]
+    turned, _ = apply_rotary_pos_emb(axes, axes, *model.model.rotary_emb(axes, ahead))
+    turn = turned[0].mean(1)  # (D, D)
+    weights = []
+    for head in range(4):
+        drawn = query[head]
+        mean, spread = drawn.mean(0) @ turn, turn.T @ torch.cov(drawn.T, correction=0) @ turn
+        keys, norms = key[0, head // 2], value[head // 2].norm(dim=-1)
+        exponent = keys @ mean / 4 + torch.einsum("td,de,te->t", keys, spread, keys) / 32
+        weight = exponent.softmax(0) * norms
+        weights.append(torch.cat([weight.max().expand(4), weight]))
+    layers: list[Layer] = []
+    visit_layers(model, context.tokens[None], layers.append)
+    torch.testing.assert_close(expected(layers[1], rotation(model), T), torch.stack(weights), rtol=1e-3, atol=1e-6)
+    scores = [per_block(expected(each, rotation(model), T)).mean(0) for each in layers]
+    torch.testing.assert_close(ExpectedAttention().score(context), torch.stack(scores).mean(0))
+
+
+def test_expected_attention_refuses_what_rotates_otherwise() -> None:
+    small = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    for config in (CohereConfig(vocab_size=40, **small), GPT2Config(vocab_size=40, n_embd=32, n_layer=1, n_head=2)):
+        with pytest.raises(ValueError, match="expected_attention: expected a model with one rotary embedding"):
+            rotation(AutoModelForCausalLM.from_config(config))
+
+
+def test_bm25_finds_the_words_of_the_question(loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase]) -> None:
+    model, tokenizer = loaded
+    said = ["The code for NARO is 4821.", " The code for BELU is 17.", " Nothing else."]
+    parts = [tokenizer(text).input_ids for text in said]
+    spans, at = [], 0
+    for part in parts:
+        spans.append(Span(at, at + len(part)))
+        at += len(part)
+    question = torch.tensor(tokenizer("What is the code for BELU?<|end|>").input_ids)
+    asked = Context(model, torch.tensor([token for part in parts for token in part]), tuple(spans), question)
+    scores = score_checked(BM25(tokenizer), asked)
+    assert scores.argsort(descending=True).tolist()[:1] == [1]
+    assert scores.tolist() == pytest.approx(bm25("What is the code for BELU?", said))
 
 
 def test_recency_prefers_the_end(context: Context) -> None:

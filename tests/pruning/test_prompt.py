@@ -51,7 +51,7 @@ def test_an_end_that_the_question_writes_differently_is_read_again(
     """The cache also holds the separator, as it is before a letter."""
     model, tokenizer = loaded
     pruned = prune(loaded, document, budget, mode=mode)
-    further = torch.tensor(prompt_tokens(tokenizer, document, "a")[: pruned.cache.n_tokens + 2])
+    further = torch.tensor(prompt_tokens(tokenizer, pruned.record.read, "a")[: pruned.cache.n_tokens + 2])
     positions = torch.cat([pruned.cache.positions, torch.arange(pruned.cache.n_tokens, len(further))])
     (cache,) = prefill_kept(model, [(further, positions)], mode)
     longer = PrunedContext(model, tokenizer, pruned.record, cache)

@@ -6,6 +6,7 @@ import math
 import resource
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -23,12 +24,13 @@ from keepset.pruning import Budget, PrunedContext, Pruner
 from keepset.pruning.cache import EvictionMode
 from keepset.pruning.report import GAP, check_eviction
 from keepset.text.example import text_example
+from keepset.text.prompt import document_tokens
 
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 QUESTION = "What is the code for NARO3?"
 NAMES = ("0.keys", "1.keys", "0.values", "1.values")
 """In the cache of the tiny model."""
-MODES: tuple[EvictionMode, ...] = ("global", "post_prefill")
+MODES: tuple[EvictionMode, ...] = get_args(EvictionMode)
 
 
 class Longest:
@@ -44,9 +46,11 @@ class Longest:
 
 def test_a_policy_by_name_is_the_policy(loaded: Loaded, document: str) -> None:
     for name, build in keepset.POLICIES.items():
-        by_name = Pruner(*loaded, name, blocks="line").prune(document, 0.25)
+        policy = build(loaded[1])
+        question = None if "pre_query" in policy.regimes else QUESTION
+        by_name = Pruner(*loaded, name, blocks="line").prune(document, 0.25, question)
         assert by_name.record.policy == name
-        assert by_name.kept == Pruner(*loaded, build(loaded[1]), blocks="line").prune(document, 0.25).kept
+        assert by_name.kept == Pruner(*loaded, policy, blocks="line").prune(document, 0.25, question).kept
     with pytest.raises(ValueError, match=r"policy: expected a router, the folder of one, .*h2o, .*, got none"):
         Pruner(*loaded)
     with pytest.raises(ValueError, match=r"policy: expected one of h2o, .*, or the folder of a router, got 'h3o'"):
@@ -86,7 +90,10 @@ def test_a_report_says_what_was_kept_and_what_it_takes(loaded: Loaded, document:
     assert [block.why for block in record.blocks if block.why == "protected"] == ["protected"] * 2
     assert {0, len(record.blocks) - 1} < set(pruned.kept)
     outside = record.n_tokens - sum(block.tokens for block in record.blocks)
-    assert report.tokens_after == outside + sum(block.tokens for block in record.blocks if block.kept)
+    if mode == "text":
+        assert report.tokens_after == record.text_tokens == len(document_tokens(loaded[1], pruned.text))
+    else:
+        assert report.tokens_after == outside + sum(block.tokens for block in record.blocks if block.kept)
     assert report.bytes_after / report.bytes_before == report.tokens_after / report.tokens_before
     assert report.bytes_before == 2 * 2 * 2 * 16 * 4 * record.n_tokens  # layers, K and V, heads, width, float32
     assert report.seconds > 0
@@ -104,6 +111,27 @@ def test_text_has_the_kept_blocks_and_a_mark_where_others_were(loaded: Loaded) -
     text = Pruner(*loaded, Oracle(frozenset({3})), blocks="line").prune(document, 2).text
     assert text == f"One.\n{GAP}Four.\n{GAP}".strip()
     assert Pruner(*loaded, Recency(), blocks="line").prune(document, 1.0).text == document.strip()
+
+
+def test_the_mode_text_reads_what_any_other_engine_is_sent(loaded: Loaded, document: str, tmp_path: Path) -> None:
+    model, tokenizer = loaded
+    pruned = Pruner(model, tokenizer, Oracle(frozenset({3, 4, 9})), "text", "line").prune(document, 4)
+    messages = pruned.messages(QUESTION)
+    assert messages == [{"role": "user", "content": f"{pruned.text}\n\n{QUESTION}"}]
+    assert messages == Pruner(model, tokenizer, Oracle(frozenset({3, 4, 9})), "global", "line").prune(
+        document, 4
+    ).messages(QUESTION), "whatever the mode"
+    ids = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)["input_ids"]
+    written = model.generate(torch.tensor([ids]), max_new_tokens=8, do_sample=False)[0, len(ids) :]  # type: ignore[operator]
+    assert pruned.ask(QUESTION, 8) == spoken(tokenizer, tuple(written.tolist()))
+    assert pruned.gives(QUESTION, tokenizer.decode(written[:1]))
+    assert pruned.cache.positions.tolist() == list(range(pruned.cache.n_tokens)), "renumbered"
+    pruned.save(tmp_path / "doc.pruned")
+    found = PrunedContext.load(tmp_path / "doc.pruned", model, tokenizer)
+    assert found.record == pruned.record
+    assert found.ask(QUESTION, 8) == pruned.ask(QUESTION, 8)
+    with pytest.raises(ValueError, match="question: expected some text"):
+        pruned.messages(" ")
 
 
 def test_protection_can_be_turned_off(loaded: Loaded, document: str) -> None:
@@ -149,6 +177,35 @@ def test_a_batch_equals_its_documents_one_by_one(loaded: Loaded, document: str, 
         pruner.prune_batch(documents, 0.5, ["one"])
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_several_budgets_cost_one_scoring_and_are_what_each_alone_is(
+    loaded: Loaded, document: str, mode: EvictionMode
+) -> None:
+    class Counting(Longest):
+        calls = 0
+
+        def score(self, context: Context) -> Tensor:
+            self.calls += 1
+            return super().score(context)
+
+    policy = Counting()
+    pruner = Pruner(*loaded, policy, mode=mode, blocks="line")
+    budgets = (0.1, 0.5, Budget.share_of_tokens(0.3), 4)
+    together = pruner.prune_at(document, budgets)
+    assert policy.calls == 1
+    for pruned, budget in zip(together, budgets, strict=True):
+        alone = pruner.prune(document, budget)
+        assert (pruned.kept, pruned.record.budget) == (alone.kept, alone.record.budget)
+        asked = torch.tensor([3, 4, 5])
+        assert torch.equal(pruned.logits(asked), alone.logits(asked))
+        assert pruned.report().tokens_after == alone.report().tokens_after
+    with pytest.raises(ValueError, match="budgets: expected at least one, got none"):
+        pruner.prune_at(document, [])
+    with pytest.raises(ValueError, match="budget: expected at most the document's 20 blocks, got 21"):
+        pruner.prune_at(document, [0.1, 21])
+    assert policy.calls == 1 + len(budgets), "refused before the policy works"
+
+
 def test_a_document_shorter_than_a_block_is_kept_whole_and_says_so(loaded: Loaded) -> None:
     for budget in (0.1, 1, Budget.share_of_tokens(0.1)):
         pruned = Pruner(*loaded, H2O()).prune("The code is 4821.", budget)
@@ -182,7 +239,7 @@ def test_bad_input_is_refused_before_the_policy_works(loaded: Loaded, document: 
             pruner.prune(document, budget)
     with pytest.raises(ValueError, match="positions: expected at most 2048"):
         pruner.prune(document * 10, 0.1)
-    with pytest.raises(ValueError, match="mode: expected global or post_prefill, got 'local'"):
+    with pytest.raises(ValueError, match="mode: expected one of global, post_prefill, text, got 'local'"):
         Pruner(*loaded, Never(), mode="local")  # type: ignore[arg-type]
     training = copy.deepcopy(loaded[0]).train()
     with pytest.raises(ValueError, match="expected evaluation mode"):

@@ -1,6 +1,8 @@
 """Long documents: exact lengths, and evidence blocks from whose tokens alone every question can be answered."""
 
 import re
+from collections import Counter
+from typing import Literal
 
 import pytest
 import torch
@@ -9,7 +11,8 @@ from transformers import PreTrainedTokenizerFast
 
 from keepset import seeds
 from keepset.text.document import NOISE, Document, Question
-from keepset.text.long_context import LONG_CONTEXT_TASKS, sample_documents
+from keepset.text.long_context import LONG_CONTEXT_TASKS, document_seed, sample_documents
+from keepset.text.register_log import WORDINGS
 from tests.tokenizers import real_tokenizer
 
 CHAT = (
@@ -71,7 +74,7 @@ def answer(task: str, question: str, text: str) -> tuple[str, ...]:
     """An oracle: the answer to ``question`` from ``text``."""
     if task.startswith("register_log"):
         (name,) = re.findall(r"register (R\d+) set", question)
-        return (re.findall(rf"\b{name} is (?:now )?set to (\d+)", text)[-1],)
+        return (re.findall(rf"\b{name} (?:{'|'.join(WORDINGS)}) (\d+)", text)[-1],)
     if task == "variable_tracking":
         (value,) = re.findall(r"assigned the value (\d+)", question)
         (name,) = re.findall(rf"\b([A-Z]+) = {value}\b", text)
@@ -97,9 +100,20 @@ def answer_without(task: str, question: Question, block: int) -> tuple[str, ...]
 def test_every_question_can_be_answered_from_its_evidence_alone(
     task: str, length: int, tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    for document in sample_documents(task, tokenizer, SEED, length, n=3):
+    even = sample_documents(task, tokenizer, SEED, length, 2, 32)
+    for document in even:
         assert len(document.blocks) == length // 32
         assert {len(span) for span in document.blocks} == {32}
+    lines = sample_documents(task, tokenizer, SEED, length, 2)
+    for document in lines:
+        assert length - 2 * max(len(span) for span in document.blocks) < sum(map(len, document.blocks)) <= length
+        assert document.text.endswith("\n")
+        asked = document.questions[document.asked]
+        assert list(asked.block_texts) == document.text.splitlines(keepends=True)
+        assert all(
+            len(question.evidence) == (5 if task == "variable_tracking" else 1) for question in document.questions
+        )
+    for document in (*even, *lines):
         assert document.blocks[-1].stop == len(document.tokens)
         assert document.blocks[0].start > 0, "the instruction is always visible"
         for question in document.questions[:20]:
@@ -118,8 +132,9 @@ def test_every_question_can_be_answered_from_its_evidence_alone(
 
 
 @pytest.mark.parametrize("task", LONG_CONTEXT_TASKS)
-def test_blocks_say_their_text(task: str, tokenizer: PreTrainedTokenizerFast) -> None:
-    for document in sample_documents(task, tokenizer, SEED, 512, n=3):
+@pytest.mark.parametrize("blocks", ["line", 32])
+def test_blocks_say_their_text(task: str, blocks: Literal["line"] | int, tokenizer: PreTrainedTokenizerFast) -> None:
+    for document in sample_documents(task, tokenizer, SEED, 512, 3, blocks):
         question = document.questions[document.asked]
         for span, text in zip(question.blocks, question.block_texts, strict=True):
             assert say(tokenizer, question.tokens[span.start : span.stop]) == text
@@ -149,13 +164,45 @@ def test_how_many_questions_a_document_has() -> None:
 
 def test_one_register_is_written_twice_and_the_last_write_wins() -> None:
     for document in sample_documents("register_log", TOKENIZERS["chat"], SEED, 2048, n=5):
-        writes = re.findall(r"Register (R\d+) is (now )?set to (\d+)", document.text)
+        writes = re.findall(rf"Register (R\d+) (?:{'|'.join(WORDINGS)}) (\d+)", document.text)
         assert len(writes) == 17
-        assert [name for name, again, _ in writes if again] == [asked_register(document)]
-        stale, current = [value for name, _, value in writes if name == asked_register(document)]
+        stale, current = [value for name, value in writes if name == asked_register(document)]
         question = document.questions[document.asked]
         assert question.answers == (current,)
         assert stale not in evidence_text(TOKENIZERS["chat"], question)
+
+
+def test_no_word_tells_a_correction_from_a_first_write() -> None:
+    """Over many documents the words of corrections are those of first writes, as often."""
+    counts = {again: Counter[str]() for again in (False, True)}
+    for document in sample_documents("register_log", TOKENIZERS["chat"], SEED, 512, n=200):
+        seen: set[str] = set()
+        for name, words in re.findall(r"Register (R\d+) (\D+) \d+", document.text):
+            counts[name in seen][words] += 1
+            seen.add(name)
+    first, again = (counts[kind] for kind in (False, True))
+    assert set(first) == set(again) == set(WORDINGS)
+    assert again.total() == 200
+    for words in WORDINGS:
+        assert first[words] / first.total() == pytest.approx(1 / len(WORDINGS), abs=0.1)
+        assert again[words] / again.total() == pytest.approx(1 / len(WORDINGS), abs=0.1)
+
+
+def test_documents_of_another_task_or_length_have_seeds_of_their_own() -> None:
+    found = {
+        (task, length): document_seed(seeds.EVALUATION, 1, task, length)
+        for task in LONG_CONTEXT_TASKS
+        for length in (512, 1024, 2048)
+    }
+    assert found["register_log_any", 512] == found["register_log", 512]
+    others = {place: seed for place, seed in found.items() if place[0] != "register_log_any"}
+    assert len(set(others.values())) == len(others)
+    keys = [
+        re.findall(r"numbers for (\S+) is: (\d+)", sample_documents("single", TOKENIZERS["chat"], seed, length)[0].text)
+        for (task, length), seed in others.items()
+        if task == "single"
+    ]
+    assert len({str(key) for key in keys}) == 3
 
 
 def test_the_control_asks_any_register_of_the_same_documents() -> None:
@@ -181,7 +228,7 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match="unknown long-context task 'niah'; expected one of single, multikey"):
         sample_documents("niah", tokenizer, SEED, 512)
     with pytest.raises(ValueError, match=r"length: expected a multiple of 32 .*, got 500"):
-        sample_documents("single", tokenizer, SEED, 500)
+        sample_documents("single", tokenizer, SEED, 500, blocks=32)
     with pytest.raises(ValueError, match="length: expected room for 5 needles, got 32 tokens"):
         sample_documents("variable_tracking", tokenizer, SEED, 32)
     with pytest.raises(ValueError, match="expected at least 256 tokens for two registers, got 128"):

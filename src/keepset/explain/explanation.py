@@ -24,6 +24,7 @@ from keepset.interventions import Ask, Fast
 from keepset.labels.about import about_answer, about_threshold
 from keepset.labels.support import Answer, Support, SupportEffort, check_support_effort, find_support, no_support
 from keepset.models.loading import load_model
+from keepset.models.quantize import Quantize
 from keepset.readouts.attention import window_attention
 from keepset.text.example import NOT_YET, TextExample, text_example, word_numbers
 from keepset.text.reading import read_context
@@ -213,13 +214,14 @@ def explain_file(
     effort: str,
     device: str,
     however_long: bool,
+    quantize: Quantize | None = None,
 ) -> list[Report]:
     """The command: ``explain`` on a text file, or on standard input for ``-``, with progress on standard error."""
     check_support_effort(effort)
     text = read_context(context)
     if len(questions) > 1:
         _check_no_answer(answer)
-    loaded, tokenizer = load_model(model, device=device)
+    loaded, tokenizer = load_model(model, device=device, quantize=quantize)
     rest = (
         blocks,
         cast(SupportEffort, effort),

@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from keepset.jobs.tables import ShardNote
+from keepset.models.quantize import Quantize
 
 SCHEMA_VERSION = 4
 """Of the manifest and the tables. Raise when older folders cannot be gone on with."""
@@ -29,6 +30,8 @@ class LabelJob(BaseModel):
     """Of the model without its tokenizer: whoever trains on the labels may have nothing else."""
     dtype: str
     """Precision of the weights; it decides near-ties between answers."""
+    quantize: Quantize | None = None
+    """How its products were rounded, as ``load_model`` takes it."""
     blocks: str
     """How contexts are cut."""
     effort: str
@@ -42,7 +45,7 @@ class LabelJob(BaseModel):
 
     def identity(self) -> dict[str, str | int]:
         """What must be the same to go on: contents, not names."""
-        return self.model_dump(exclude={"data", "model", "weights_fingerprint", "versions"})
+        return self.model_dump(exclude={"data", "model", "weights_fingerprint", "quantize", "versions"})
 
     @property
     def key(self) -> str:

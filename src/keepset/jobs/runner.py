@@ -22,6 +22,7 @@ from keepset.jobs.rules import RULES
 from keepset.labels.support import SupportEffort, check_support_effort
 from keepset.models.fingerprint import fingerprint, weights_fingerprint
 from keepset.models.loading import load_model
+from keepset.models.quantize import Quantize, quantization
 from keepset.text.split import split_blocks
 from keepset.versions import package_versions
 
@@ -51,23 +52,24 @@ def label(
     data: str | Path,
     model: str | Path | Loaded,
     out: str | Path,
-    blocks: str | int = "paragraph",
+    blocks: str | int = "sentence",
     effort: str = "evidence",
     shard_rows: int = 256,
     device: str | torch.device = "cpu",
+    quantize: Quantize | None = None,
 ) -> Labelled:
     """Evidence sets, effects and attention for every row of a JSONL file, as Parquet tables in ``out``.
 
     A row is ``context`` (or ``blocks``), ``question``, ``answer`` and, if wanted, ``candidates`` and ``id``. ``model``
     is anything ``load_model`` takes, or a model and its tokenizer, which stay on their device. ``blocks`` is sentence,
     paragraph, line or a number of tokens; ``effort`` evidence, exact, grouped or certified. The same call again goes on
-    where the last one stopped.
+    where the last one stopped. ``quantize`` is ``load_model``'s, where ``model`` is a name.
     """
     started = time.monotonic()
     check_support_effort(effort)
     with terminable():
         plan = plan_shards(Path(data), shard_rows)
-        name, (loaded, tokenizer) = _load(model, device)
+        name, (loaded, tokenizer) = _load(model, device, quantize)
         split_blocks("", blocks, tokenizer)  # a wrong rule would reject every row
         job = LabelJob(
             data=plan.path.name,
@@ -76,6 +78,7 @@ def label(
             model_fingerprint=fingerprint(loaded, tokenizer),
             weights_fingerprint=weights_fingerprint(loaded),
             dtype=str(loaded.dtype).removeprefix("torch."),
+            quantize=quantization(loaded),
             blocks=str(blocks),
             effort=effort,
             rule=RULES,
@@ -161,9 +164,9 @@ class Display:
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def _load(model: str | Path | Loaded, device: str | torch.device) -> tuple[str, Loaded]:
+def _load(model: str | Path | Loaded, device: str | torch.device, quantize: Quantize | None) -> tuple[str, Loaded]:
     if isinstance(model, str | Path):
-        return str(model), load_model(model, device=device)
+        return str(model), load_model(model, device=device, quantize=quantize)
     loaded, tokenizer = model
     return loaded.config._name_or_path or type(loaded).__name__, (loaded, tokenizer)
 

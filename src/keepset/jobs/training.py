@@ -30,7 +30,7 @@ from keepset.labels.evidence import Case
 from keepset.labels.support import RULE
 from keepset.models.fingerprint import weights_fingerprint
 from keepset.models.loading import load_model
-from keepset.routers.block import BlockRouter, ReadModel, Regime, find_regime, find_target, score_features
+from keepset.routers.block import BlockRouter, ReadModel, Regime, Target, find_regime, find_target, score_features
 from keepset.routers.block_training import STEPS, train_block_routers
 from keepset.routers.examples import RouterExample, read_examples
 from keepset.routers.features import early_layers
@@ -92,6 +92,8 @@ def train(
     Says on standard error how much evidence a router trained on four fifths of the documents finds in the others.
     """
     seen, learned = find_regime(regime), find_target(target)
+    if learned not in ("causal", "imitation"):
+        raise ValueError("target: expected causal or imitation, got 'twin', which labels know nothing of")
     if steps < 1:
         raise ValueError(f"steps: expected at least 1, got {steps}")
     folder, watch = Path(labels), Watch()
@@ -109,7 +111,7 @@ def train(
     def trained_on(numbers: Iterable[int], each_step: Callable[[], None]) -> BlockRouter:
         chosen = [read[i] for i in numbers]
         features = [one for some, _ in chosen for one in some]
-        targets = {learned: [one for _, some in chosen for one in some[learned]]}
+        targets: dict[Target, list[Tensor]] = {learned: [one for _, some in chosen for one in some[learned]]}
         reads = ReadModel.of(loaded)
         return train_block_routers(reads, seen, layers, blocks, features, targets, [seed], steps, each_step)[learned][0]
 
@@ -207,7 +209,7 @@ def _load(
         name, found = model[0].config._name_or_path or type(model[0]).__name__, model[0]
     else:
         name = job.model if model is None else model
-        found, _ = load_model(name, dtype=job.dtype, device=device)
+        found, _ = load_model(name, dtype=job.dtype, device=device, quantize=job.quantize)
     fingerprint = weights_fingerprint(found)
     if fingerprint != job.weights_fingerprint:
         raise ValueError(

@@ -13,6 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from keepset.models.bundled import BUNDLED, did_you_mean, fetch, fetched
 from keepset.models.capabilities import check_supported
 from keepset.models.gguf_file import PROBE_TEXT, check_complete, load_gguf, quiet_transformers
+from keepset.models.quantize import Quantize, check_quantize, quantized
 from keepset.models.stored import RECORD, check_stored, repair
 from keepset.terminal import one_line
 
@@ -30,18 +31,23 @@ def load_model(
     dtype: torch.dtype | str | None = None,
     device: torch.device | str = "cpu",
     trust_remote_code: bool = False,
+    quantize: Quantize | None = None,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """A causal language model ready for interventions, in eval mode, and its tokenizer.
 
     ``name`` is a bundled name (fetched first, with a message, when it is not there), a folder written by
     ``save_pretrained``, a ``.gguf`` file, or a hub id. Weights are read from safetensors only. Without ``dtype``
-    the fastest one that fits is taken: see ``default_dtype``.
+    the fastest one that fits is taken: see ``default_dtype``. ``quantize="int8"`` multiplies whole numbers, on a CPU:
+    see ``keepset.models.quantize``.
     """
     if not isinstance(name, str | Path):
         raise ValueError(
             f"model: expected a bundled name, a folder, a .gguf file or a hub id, got {type(name).__name__}"
         )
     device = _check_device(device)
+    check_quantize(quantize)
+    if quantize and device.type != "cpu":
+        raise ValueError(f"quantize: expected the device cpu for int8, got {device}; leave quantize out there")
     wanted = _check_dtype(dtype)
     path = _path(name)
     if str(name) in BUNDLED:
@@ -65,7 +71,7 @@ def load_model(
     model.eval()
     check_supported(model)
     check_tokens(name, model, tokenizer)
-    return model, tokenizer
+    return (quantized(model) if quantize else model), tokenizer
 
 
 def check_named_model(name: str, named_by: Path) -> str:

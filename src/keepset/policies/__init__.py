@@ -17,8 +17,11 @@ from pathlib import Path
 
 from transformers import PreTrainedTokenizerBase
 
+from keepset.policies.bm25 import BM25
+from keepset.policies.expected_attention import ExpectedAttention
 from keepset.policies.h2o import H2O
 from keepset.policies.kvzip import KVzip
+from keepset.policies.kvzip_max import KVzipMax
 from keepset.policies.momentkv import MomentKV
 from keepset.policies.oracle import Oracle
 from keepset.policies.policy import BOTH, PRE_QUERY, QUERY_AWARE, Context, Policy, Regime, score_checked
@@ -30,13 +33,16 @@ from keepset.policies.snapkv import SnapKV
 from keepset.routers.block import BlockRouter
 
 __all__ = [
+    "BM25",
     "BOTH",
     "H2O",
     "POLICIES",
     "PRE_QUERY",
     "QUERY_AWARE",
     "Context",
+    "ExpectedAttention",
     "KVzip",
+    "KVzipMax",
     "MomentKV",
     "Oracle",
     "Policy",
@@ -58,6 +64,9 @@ POLICIES: dict[str, Callable[[PreTrainedTokenizerBase], Policy]] = {
     MomentKV.name: lambda tokenizer: MomentKV(),
     ReSTKV.name: lambda tokenizer: ReSTKV(),
     KVzip.name: KVzip,
+    KVzipMax.name: KVzipMax,
+    ExpectedAttention.name: lambda tokenizer: ExpectedAttention(),
+    BM25.name: BM25,
     Recency.name: lambda tokenizer: Recency(),
     Random.name: lambda tokenizer: Random(),
 }

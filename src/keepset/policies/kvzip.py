@@ -20,11 +20,13 @@ LATER = "Repeat the part of the previous context exactly, starting with"
 
 
 class KVzip:
-    """The largest attention that any token of a block receives, in any layer and head, while the context is repeated.
+    """The most attention any token of a block receives in a head while the context is repeated, mean over all heads.
 
     The context, then a request to repeat it, then the repetition itself, teacher-forced, one chunk after another.
-    KVzip scores every key and value of every head on its own; one selection of blocks takes the maximum over all of
-    them. Each chunk is a forward of the whole context and the chunk: a context of one chunk costs two prefills.
+    KVzip scores every key and value of every head on its own: the maximum over the repetition and over the query heads
+    that share the key. One selection of blocks takes the best token of a block and the mean over heads and layers; the
+    maximum (``kvzip_max``) hardly tells blocks apart, because some head looks at each of them. Each chunk is a forward
+    of the whole context and the chunk: a context of one chunk costs two prefills.
     """
 
     name = "kvzip"
@@ -38,18 +40,35 @@ class KVzip:
         self.chunk_tokens = chunk_tokens
 
     def score(self, context: Context) -> Tensor:
+        return self.head_scores(context).mean((0, 1))
+
+    def head_scores(self, context: Context) -> Tensor:
+        """(L, H, N) of every block: its best token."""
+        tokens = self.token_scores(context)
+        return torch.stack([tokens[..., span.start : span.stop].amax(-1) for span in context.blocks], dim=-1)
+
+    def token_scores(self, context: Context) -> Tensor:
+        """(L, H, T) of every key that is kept or dropped, as KVzip scores it; H are the heads that hold keys."""
         length = len(context.tokens)
-        received = torch.zeros(length)
+        layers: list[Tensor] = []
 
         def read(layer: Layer) -> None:
+            received = torch.zeros(layer.key.shape[1], length)
             for _, attention in layer.chunks(Span(length, layer.query.shape[2])):
-                torch.maximum(received, attention[..., :length].amax((0, 1, 2)).cpu(), out=received)
+                looked = attention[0, :, :, :length].amax(1).unflatten(0, (len(received), -1)).amax(1)
+                torch.maximum(received, looked.cpu(), out=received)
+            layers.append(received)
 
+        best: Tensor | None = None
         for repetition in self._repetitions(context):
             tokens = torch.cat([context.tokens, repetition])[None]
             check_inputs(context.model, tokens, context.blocks)
+            layers.clear()
             visit_layers(context.model, tokens, read)
-        return torch.stack([received[span.start : span.stop].max() for span in context.blocks])
+            found = torch.stack(layers)
+            best = found if best is None else torch.maximum(best, found)
+        assert best is not None, "a context has a token to repeat"
+        return best
 
     def _repetitions(self, context: Context) -> Iterator[Tensor]:
         """What follows the context, chunk by chunk: the request, and the part of the context it asks for."""

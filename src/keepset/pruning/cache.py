@@ -2,8 +2,10 @@
 
 ``global``         only the kept tokens go through the model, at their original positions: nobody ever reads the others
 ``post_prefill``   everything goes through the model, then the slots of dropped tokens are let go in every layer
+``text``           the kept text alone, as a document of its own: what any other engine reads
 
-Both leave the same number of slots, and are different functions: in the second, kept tokens have read dropped ones.
+Three different functions: in the second, kept tokens have read dropped ones; in the third they stand side by side, with
+a mark where something was.
 """
 
 from collections.abc import Sequence
@@ -19,7 +21,7 @@ from keepset.models.cache import KeysValues, kept, lend
 from keepset.models.capabilities import position_limit, sliding_windows
 from keepset.models.masks import ModelMask, model_mask
 
-EvictionMode = Literal["global", "post_prefill"]
+EvictionMode = Literal["global", "post_prefill", "text"]
 MAX_TOKENS = 16_384
 """Of one prefill of several documents, padding included."""
 
@@ -33,7 +35,7 @@ class KeptCache:
     positions: Tensor
     """(K,) where the kept tokens stood in the document."""
     n_tokens: int
-    """Of the whole document: what follows starts at this position."""
+    """Of the document as it was read, all of it or under ``text`` what was kept: what follows starts there."""
 
     @property
     def n_bytes(self) -> int:
@@ -64,10 +66,11 @@ def prefill_kept(
 ) -> list[KeptCache]:
     """A cache for each (T,) tokens and (K,) positions to keep, all in one forward.
 
+    Under ``text`` the tokens are those of the kept text, and all are kept.
     Shorter documents are padded at the end, where no token of theirs reads the padding.
     """
     whole = [torch.arange(len(tokens)) for tokens, _ in documents]
-    read = [positions for _, positions in documents] if mode == "global" else whole
+    read = whole if mode == "post_prefill" else [positions for _, positions in documents]
     width = max(len(positions) for positions in read)
     at = torch.stack([torch.cat([p, p[-1:].expand(width - len(p))]) for p in read])  # (B, S)
     tokens = torch.stack([tokens[row] for (tokens, _), row in zip(documents, at, strict=True)])

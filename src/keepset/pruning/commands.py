@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import cast
 
 from keepset.models.loading import check_named_model, load_model
+from keepset.models.quantize import Quantize
 from keepset.policies import Routed, check_name
 from keepset.pruning.budget import Budget
 from keepset.pruning.cache import EvictionMode
@@ -25,6 +26,7 @@ def prune_text(
     out: Path,
     force: bool,
     device: str,
+    quantize: Quantize | None,
 ) -> PrunedContext:
     """A document pruned by a policy's name or a router's folder, one of the two, and saved."""
     if (policy is None) == (router is None):
@@ -38,7 +40,7 @@ def prune_text(
     else:
         chosen = Routed.from_pretrained(router)
         blocks_to_read(chosen.router.blocks, blocks)
-    loaded, tokenizer = load_model(model, device=device)
+    loaded, tokenizer = load_model(model, device=device, quantize=quantize)
     pruned = Pruner(loaded, tokenizer, chosen, cast(EvictionMode, mode), blocks).prune(document, parsed, question)
     pruned.save(out, model, force)
     return pruned
@@ -46,5 +48,6 @@ def prune_text(
 
 def load_pruned_context(folder: Path, model: str | None, device: str) -> PrunedContext:
     """A saved document with its model: ``model``, or the one the record names when it is here already."""
-    name = model or check_named_model(read_saved(folder).model, folder)
-    return PrunedContext.load(folder, *load_model(name, device=device))
+    saved = read_saved(folder)
+    name = model or check_named_model(saved.model, folder)
+    return PrunedContext.load(folder, *load_model(name, device=device, quantize=saved.quantize))

@@ -13,7 +13,7 @@ from keepset.pruning.cache import KeptCache, generate, read_after, shortened
 from keepset.pruning.report import PruneRecord, PruneReport, check_eviction
 from keepset.pruning.saved import load_pruned, save_pruned
 from keepset.text.example import answer_tokens
-from keepset.text.prompt import common_length, document_tokens, encode, prompt_text, prompt_tokens
+from keepset.text.prompt import common_length, document_tokens, encode, prompt_text, prompt_tokens, user_message
 
 MAX_NEW_TOKENS = 64
 
@@ -30,7 +30,8 @@ class PrunedContext:
     def ask(self, question: str, max_new_tokens: int = MAX_NEW_TOKENS) -> str:
         """The model's greedy answer, up to the end of its turn (without a chat template: of its line).
 
-        With nothing dropped it is the answer to the document, a blank line and the question as one message. The cache
+        With nothing dropped it is the answer to the document, a blank line and the question as one message, which is
+        also what is read under ``text``, of the kept text. The cache
         stays as it was, so questions do not see each other.
         """
         cache, asked = self.before(question)
@@ -40,7 +41,7 @@ class PrunedContext:
     def gives(self, question: str, answer: str) -> bool:
         """Whether the model would write ``answer``: each of its tokens is the most likely one, the labels' rule."""
         cache, asked = self.before(question)
-        prompt, _ = prompt_text(self.tokenizer, self.record.document, question)
+        prompt, _ = prompt_text(self.tokenizer, self.record.read, question)
         answered = answer_tokens(self.tokenizer, prompt, encode(self.tokenizer, prompt)[0], answer)
         read = torch.cat([asked, torch.tensor(answered[:-1], dtype=torch.long)])
         logits, _ = read_after(self.model, cache, read, rows=len(answered))
@@ -52,13 +53,13 @@ class PrunedContext:
         Should the question change how the last tokens of the document are written, those are let go and read again
         as they are now: the prompt is always the whole one's, whatever was asked.
         """
-        whole = prompt_tokens(self.tokenizer, self.record.document, question)
+        whole = prompt_tokens(self.tokenizer, self.record.read, question)
         cut = min(common_length(whole, self._document_tokens), self.cache.n_tokens)
         return shortened(self.cache, cut), torch.tensor(whole[cut:])
 
     @cached_property
     def _document_tokens(self) -> list[int]:
-        return document_tokens(self.tokenizer, self.record.document)
+        return document_tokens(self.tokenizer, self.record.read)
 
     def logits(self, tokens: Tensor) -> Tensor:
         """(R, V) next-token logits of every one of ``tokens`` (R,), which follow the document."""
@@ -68,6 +69,13 @@ class PrunedContext:
     def text(self) -> str:
         """What was kept, as text for any other engine."""
         return self.record.text
+
+    def messages(self, question: str) -> list[dict[str, str]]:
+        """The kept text and a question as a chat in OpenAI's form, for any other engine.
+
+        What ``ask`` reads under the mode ``text``, in the model's own chat template.
+        """
+        return [{"role": "user", "content": user_message(self.text, question)}]
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -98,6 +106,6 @@ class PrunedContext:
     def load(cls, folder: str | Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> "PrunedContext":
         """What ``save`` wrote, for the same model."""
         record, layers = load_pruned(Path(folder), model, tokenizer)
-        cache = KeptCache(layers, record.positions, record.n_tokens)
+        cache = KeptCache(layers, record.positions, record.tokens_read)
         check_eviction(record, cache)
         return cls(model, tokenizer, record, cache)

@@ -1,5 +1,6 @@
 """What was kept of a document and why, what it takes now, and whether the rest is really gone."""
 
+from collections.abc import Sequence
 from typing import Literal, Self
 
 import torch
@@ -14,6 +15,7 @@ from keepset.policies.policy import Regime
 from keepset.pruning.budget import Budget
 from keepset.pruning.cache import EvictionMode, KeptCache, kept_positions
 from keepset.terminal import one_line
+from keepset.text.prompt import Characters
 
 SHOWN = 70
 """Characters of a block in the terminal."""
@@ -61,6 +63,8 @@ class PruneRecord(_OnDisk):
     budget: Budget
     n_tokens: PositiveInt
     """Of the whole document with its chat prefix."""
+    text_tokens: int | None = None
+    """Mode ``text``: tokens of the kept text with its chat prefix, which are read in place of the document's."""
     blocks: tuple[BlockRecord, ...]
     score_seconds: float
     """Wall time of the policy."""
@@ -82,22 +86,38 @@ class PruneRecord(_OnDisk):
         return self
 
     @property
+    def read(self) -> str:
+        """What stands before a question: the document, or under ``text`` what was kept of it."""
+        return self.document if self.text_tokens is None else self.text
+
+    @property
+    def tokens_read(self) -> int:
+        """Tokens of ``read``: the position at which a question starts."""
+        return self.n_tokens if self.text_tokens is None else self.text_tokens
+
+    @property
     def positions(self) -> Tensor:
-        """(K,) of the kept tokens: all but those of dropped blocks."""
+        """(K,) of the kept tokens in what is read: all but those of dropped blocks."""
+        if self.text_tokens is not None:
+            return torch.arange(self.text_tokens)
         spans = [Span(block.first_token, block.end_token) for block in self.blocks]
         return kept_positions(self.n_tokens, spans, frozenset(block.number for block in self.blocks if block.kept))
 
     @property
     def text(self) -> str:
         """The document without its dropped blocks; a mark where some were."""
-        parts: list[str] = []
-        at = 0
-        for block in self.blocks:
-            if not block.kept:
-                between = self.document[at : block.start]
-                parts += [between, GAP] if between.strip() or not parts else []
-                at = block.stop
-        return "".join([*parts, self.document[at:]]).strip()
+        return kept_text(self.document, [(block.start, block.stop) for block in self.blocks if not block.kept])
+
+
+def kept_text(document: str, dropped: Sequence[Characters]) -> str:
+    """``document`` without the places in ``dropped``, in order; a mark where some were."""
+    parts: list[str] = []
+    at = 0
+    for start, stop in dropped:
+        between = document[at:start]
+        parts += [between, GAP] if between.strip() or not parts else []
+        at = stop
+    return "".join([*parts, document[at:]]).strip()
 
 
 class PruneReport(_OnDisk):
@@ -125,7 +145,7 @@ class PruneReport(_OnDisk):
         Scaled up by tokens from the measured prefill. Long prefills cost more per token, so it is a lower bound.
         """
         dense = self.record.prefill_seconds
-        if self.record.mode == "global":
+        if self.record.mode != "post_prefill":
             dense *= self.tokens_before / self.tokens_after
         return dense - self.seconds
 
@@ -164,8 +184,8 @@ def check_eviction(record: PruneRecord, cache: KeptCache) -> PruneReport:
     lengths = sorted({part.shape[2] for part in cache.tensors})
     if not torch.equal(cache.positions, expected) or lengths != [len(expected)]:
         raise ValueError(
-            f"eviction: expected {len(expected)} of {record.n_tokens} tokens in every layer, got {lengths} slots and "
-            f"{len(cache.positions)} positions; prune the document again"
+            f"eviction: expected {len(expected)} of {record.tokens_read} tokens in every layer, got {lengths} slots "
+            f"and {len(cache.positions)} positions; prune the document again"
         )
     allowed = len(expected) * cache.bytes_per_token
     if cache.n_bytes != allowed:

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from keepset.files import read_record, replacing_folder, sha256, write_json
 from keepset.models.cache import KeysValues
 from keepset.models.fingerprint import fingerprint
+from keepset.models.quantize import Quantize, quantization
 from keepset.pruning.cache import KeptCache, prefill_kept
 from keepset.pruning.report import PruneRecord
 from keepset.text.prompt import document_tokens
@@ -29,6 +30,8 @@ class SavedPruned(BaseModel):
     schema_version: Literal[1] = 1
     model: str
     """What the model was called where the document was pruned; ``load_model`` takes it."""
+    quantize: Quantize | None = None
+    """How it was quantized then, as ``load_model`` takes it."""
     fingerprint: str
     """Of the model and its tokenizer: another model cannot read these keys and values."""
     cache_sha256: str
@@ -70,6 +73,7 @@ def save_pruned(
             raise OSError(f"{folder}: {CACHE} cannot be written, and nothing was kept: {error}") from error
         saved = SavedPruned(
             model=model_name,
+            quantize=quantization(model),
             fingerprint=fingerprint(model, tokenizer),
             cache_sha256=sha256(temporary / CACHE),
             record=record,
@@ -117,12 +121,14 @@ def read_saved(folder: Path) -> SavedPruned:
 
 def _check_length(folder: Path, record: PruneRecord, tokenizer: PreTrainedTokenizerBase) -> None:
     """Memory is asked for by what the record says, so it must say what the document is."""
-    longest = len(document_tokens(tokenizer, record.document))
-    if record.n_tokens > longest:
-        raise ValueError(
-            f"{folder}: expected at most the {longest:,} tokens of its document in n_tokens, got {record.n_tokens:,}; "
-            "prune the document again"
-        )
+    said = {"n_tokens": (record.document, record.n_tokens), "text_tokens": (record.text, record.text_tokens or 0)}
+    for name, (text, found) in said.items():
+        longest = len(document_tokens(tokenizer, text)) if found else 0
+        if found > longest:
+            raise ValueError(
+                f"{folder}: expected at most the {longest:,} tokens of its document in {name}, got {found:,}; "
+                "prune the document again"
+            )
 
 
 def _check_shapes(folder: Path, model: PreTrainedModel, layers: KeysValues, slots: int) -> None:

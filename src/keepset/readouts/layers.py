@@ -16,8 +16,11 @@ from keepset.models.cache import KeysValues, lend
 from keepset.models.capabilities import MASKED_ATTENTION, caches_latents, position_limit, sliding_windows
 from keepset.models.masks import ModelMask, additive, expand, model_mask
 
-CHUNK = 2**24
-"""How many attention probabilities of a layer are held at once, over batch, heads, rows and keys."""
+CHUNK = 2**22
+"""How many attention probabilities of a layer are held at once, over batch, heads, rows and keys.
+
+What no longer fits a processor's cache between scores and sums is read from memory again.
+"""
 
 UNREAD = ("s_aux", "position_bias")
 """What some architectures add to the attention scores, and ``Layer`` does not."""
@@ -43,14 +46,17 @@ class Layer:
 
     def attention(self, rows: Span) -> Tensor:
         """(B, H, rows, keys) probabilities in float32; the keys end with the last of ``rows``."""
-        keys = self._per_head(self.key[:, :, : rows.stop])
-        scores = self.query[:, :, rows.start : rows.stop].float() @ keys.mT * self.scale
+        query = self.query[:, :, rows.start : rows.stop].float()
+        shared = query.unflatten(1, (self.key.shape[1], -1)).flatten(2, 3)  # heads that share keys, row after row
+        scores: Tensor = shared @ self.key[:, :, : rows.stop].float().mT
+        scores = scores.mul_(self.scale).reshape(*query.shape[:3], -1)
         if self.softcap is not None:
             scores = (scores / self.softcap).tanh() * self.softcap
         if self.mask is not None:
             return (scores + self.mask[:, :, rows.start : rows.stop, : rows.stop].float()).softmax(-1)
-        future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(rows.start + 1)
-        return scores.masked_fill(future, -torch.inf).softmax(-1)
+        future = torch.ones(len(rows), len(rows), dtype=torch.bool, device=scores.device).triu(1)
+        scores[..., rows.start :].masked_fill_(future, -torch.inf)
+        return scores.softmax(-1)
 
     def values(self, stop: int) -> Tensor:
         """(B, H, stop, D) in float32."""

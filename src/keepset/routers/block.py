@@ -21,7 +21,8 @@ from keepset.routers.network import SavedNetwork, check_weights, load_network, r
 from keepset.routers.trained_blocks import TrainedBlocks, find_blocks
 
 Regime = Literal["pre_query", "query_aware"]
-Target = Literal["causal", "imitation"]
+Target = Literal["causal", "imitation", "twin"]
+"""Evidence, attention, or what another policy keeps (the laboratory's control: the same router, another label)."""
 
 NOWHERE = -1e4
 """Score of a block that is only padding: it adds nothing to any loss."""

@@ -14,7 +14,7 @@ from keepset.routers.training import train_routers
 STEPS = 300
 """Fewer than other routers take, which read fresh examples; these read a few hundred documents again and again."""
 
-LOSSES: dict[Target, Loss] = {"causal": Coverage(), "imitation": KL()}
+LOSSES: dict[Target, Loss] = {"causal": Coverage(), "imitation": KL(), "twin": Coverage()}
 """By target."""
 
 
@@ -33,7 +33,7 @@ def train_block_routers(
 
     ``blocks`` is how the documents were cut: sentence, paragraph, line, own or a number of tokens.
     ``features`` holds one tensor per document, (N, 2D) or with the question (1 + N, 2D), as ``block_features`` makes
-    them. A causal target is (S, N) acceptable sets of a document, an imitation target its (N,) distribution.
+    them. A causal or twin target is (S, N) acceptable sets of a document, an imitation target its (N,) distribution.
     """
     stream = document_stream(features, {str(target): rows for target, rows in targets.items()}, run=0)
 

@@ -1,19 +1,24 @@
 """A long text with facts hidden in it, and every question somebody could ask about them.
 
 prefix     <|im_start|>user  A special magic number is hidden within the following text. ...     always visible
-block 0    The grass is green. The sky is blue. ... One of the special                           \\
-block 1    magic numbers for spicy-otter is: 4417302. The grass is green. ...                     |  ``length`` tokens
+block 0    The grass is green. The sky is blue. The sun is yellow. ...                           \\
+block 1    One of the special magic numbers for spicy-otter is: 4417302.                          |  ``length`` tokens
+block 2    The grass is green. The sky is blue. The sun is yellow. ...                            |  at most
 ...                                                                                              /
 query      What is the special magic number for spicy-otter ...? <|im_end|> ... The special magic number ... is
-answer     4417302                                                                   family {{0, 1}}
+answer     4417302                                                                   family {{1}}
 
-The blocks end where no question can change how they are written; what little of the haystack stands between them and
-that place, and the line break, goes with the question. Both together are the tokens of the whole prompt.
+Blocks are lines, which cut no fact in two, or as wide as is asked for, which do. They end where no question can change
+how they are written; what little of the haystack stands between them and that place, and the line break, goes with the
+question. Both together are the tokens of the whole prompt.
 """
 
+import re
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import torch
@@ -25,7 +30,7 @@ from keepset.text.example import TextExample
 from keepset.text.prompt import chat_prompt, check_tokenizer, common_length, continuation, encode, unchanging_tokens
 
 BLOCK_TOKENS = 32
-"""Width of a block: 1K tokens are 32 blocks."""
+"""A width that blocks may have instead of being lines: 1K tokens are 32 of them."""
 
 NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
 """RULER's noise haystack: this line again and again."""
@@ -106,23 +111,32 @@ class Document:
 
 
 def write_document(
-    draft: Draft, tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, length: int, block_tokens: int
+    draft: Draft,
+    tokenizer: PreTrainedTokenizerBase,
+    rng: np.random.Generator,
+    length: int,
+    blocks: Literal["line"] | int,
 ) -> Document:
-    """Exactly ``length`` tokens of blocks: the needles at random places of the haystack, whose last line is cut off."""
+    """The needles at random places of a haystack of as many whole lines as ``length`` tokens hold.
+
+    With a number of tokens as ``blocks`` it is exactly ``length`` tokens, and the last line is cut off.
+    """
     check_tokenizer(tokenizer)
     haystack, facts = _haystack(draft, tokenizer, rng, length)
     whole, start = _write(draft, tokenizer, haystack, draft.questions[draft.asked])
     ids, offsets = encode(tokenizer, whole)
     stops = [stop - start for _, stop in offsets]  # in the haystack
     first = next(i for i, stop in enumerate(stops) if stop > 0)
-    end = first + length
-    if end > len(ids) or stops[end - 1] < facts[-1][1]:
+    edges = _line_edges(haystack, stops[first:], length)
+    if blocks != "line":
+        edges = _even_edges(stops[first:], length, blocks)
+    if edges[-1] < facts[-1][1]:
         raise ValueError(
             f"length: expected room for {len(draft.needles)} needles, got {length} tokens; use a longer document"
         )
+    at = [first + bisect_right(stops[first:], edge) for edge in edges]
+    spans, end = tuple(Span(*pair) for pair in pairwise(at)), at[-1]
     context = _shortest(draft, tokenizer, haystack, ids, stops, end)
-    edges = [0, *(stops[first + i - 1] for i in range(block_tokens, length + 1, block_tokens))]
-    blocks = tuple(Span(first + i, first + i + block_tokens) for i in range(0, length, block_tokens))
     block_texts = tuple(haystack[begin:stop] for begin, stop in pairwise(edges))
     questions = []
     for asked in draft.questions:
@@ -139,7 +153,7 @@ def write_document(
         questions.append(
             Question(
                 tokens=torch.tensor(tokens),
-                blocks=blocks,
+                blocks=spans,
                 query=Span(end, len(tokens)),
                 answer=continuation(tokenizer, text, tokens, f" {' '.join(asked.answers)}"),
                 family=frozenset({frozenset(evidence)}),
@@ -149,7 +163,18 @@ def write_document(
                 answers=asked.answers,
             )
         )
-    return Document(torch.tensor(ids[:end]), blocks, haystack[: edges[-1]], tuple(questions), draft.asked)
+    return Document(torch.tensor(ids[:end]), spans, haystack[: edges[-1]], tuple(questions), draft.asked)
+
+
+def _even_edges(stops: list[int], length: int, width: int) -> list[int]:
+    """Characters of the haystack at which blocks of ``width`` tokens begin and end; its tokens end at ``stops``."""
+    return [0, *stops[:length][width - 1 :: width]]
+
+
+def _line_edges(haystack: str, stops: list[int], length: int) -> list[int]:
+    """The same of whole lines, as long as ``length`` tokens hold them."""
+    last = stops[:length][-1]
+    return [0, *(found.end() for found in re.finditer(r"\n", haystack) if found.end() <= last)]
 
 
 def _write(draft: Draft, tokenizer: PreTrainedTokenizerBase, context: str, asked: Asked) -> tuple[str, int]:

@@ -74,10 +74,16 @@ def lay_out(tokenizer: PreTrainedTokenizerBase, document: str, blocks: Blocks, q
 
 def prompt_text(tokenizer: PreTrainedTokenizerBase, document: str, question: str) -> tuple[str, int]:
     """Everything up to the answer, and where the document starts."""
-    check_text("question", question)
+    said = user_message(document, question)
     if tokenizer.chat_template:
-        return chat_prompt(tokenizer, f"{document}{SEPARATOR}{question}")
+        return chat_prompt(tokenizer, said)
     return f"{document}{SEPARATOR}Question: {question}\nAnswer:", 0
+
+
+def user_message(document: str, question: str) -> str:
+    """What a user says: the document, a blank line, the question."""
+    check_text("question", question)
+    return f"{document}{SEPARATOR}{question}"
 
 
 def prompt_tokens(tokenizer: PreTrainedTokenizerBase, document: str, question: str) -> list[int]:

@@ -2,12 +2,13 @@
 
 Register R17 is set to 4821.
 The grass is green. ...
-Register R52 is set to 1190.
-Register R17 is now set to 9034.        the correction: from here on 4821 is stale
+Register R52 now holds 1190.
+Register R17 takes the value 9034.        the correction: from here on 4821 is stale
 
-The paper gives no template. From its numbers: about one register in sixteen is the corrected one, so there are
-sixteen, and writes stand at random places. At most a fourth of the blocks hold a register: sixteen from 64 blocks on
-(the paper's 8K), fewer in shorter documents, which would have nothing else in them.
+The paper gives no template. First writes and corrections draw their words from one set, so that no word tells a
+correction: that takes having read the first write. From the paper's numbers: about one register in sixteen is the
+corrected one, so there are sixteen, and writes stand at random places. There is one for every 128 tokens at most:
+sixteen from 2,048 tokens on, fewer in shorter documents, which would have nothing else in them.
 """
 
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ from keepset.text.document import BLOCK_TOKENS, Asked, Count, Draft, Needle
 
 REGISTERS = 16
 NAMES = 100
+WORDINGS = ("is set to", "is now set to", "now holds", "takes the value")
+"""Of first writes and corrections alike."""
 VALUES = (1_000, 10_000)
 INSTRUCTION = (
     "The following text is a log that sets registers. A later entry replaces an earlier one for the same register. "
@@ -43,11 +46,11 @@ def _draft(rng: np.random.Generator, length: int, any_query: bool) -> Draft:
     low, high = VALUES
     values = (low + rng.choice(high - low, n + 1, replace=False)).tolist()
     order = rng.permutation([*range(n), 0]).tolist()  # register 0 is the corrected one
+    wordings = rng.choice(WORDINGS, n + 1).tolist()
     drawn = int(rng.integers(n))  # drawn in both tasks, so that their documents are the same
     needles = []
     for place, register in enumerate(order):
-        verb = "is now set to" if register in order[:place] else "is set to"
-        fact = f"R{names[register]} {verb} {values[place]}"
+        fact = f"R{names[register]} {wordings[place]} {values[place]}"
         needles.append(Needle(f"Register {fact}.", fact))
     questions = tuple(_asked(names[register], values, order, register) for register in range(n))
     return Draft(INSTRUCTION, tuple(needles), questions, asked=drawn if any_query else 0)

@@ -8,12 +8,12 @@ from keepset.paper.claim import FAILS, HOLDS, OPEN
 from keepset.paper.eviction.columns import CAUSAL, Arm
 from keepset.paper.eviction.experiment import EXPERIMENT
 from keepset.paper.eviction.figure import scale_figure
-from keepset.paper.eviction.orderings import eviction_claims, eviction_orderings
+from keepset.paper.eviction.orderings import answered, compare, eviction_claims, eviction_orderings
 from keepset.paper.eviction.pool import pooled
 from keepset.paper.eviction.tables import REFERENCE
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
-from keepset.paper.statistics import share
+from keepset.paper.statistics import clustered_difference, share
 from keepset.paper.table import Table
 
 MODEL = "tiny-model"
@@ -162,8 +162,9 @@ def test_what_was_not_run_is_a_dash() -> None:
     found = tables(runs)
     table = named(found, f"tab-pq-{MODEL}-1024-global")
     assert [row[1] for row in table.rows] == ["10 %", "25 %", "50 %"]
-    assert cell(table, 0, "KVzip") == cell(table, 1, "H2O") == "-"
-    assert cell(named(found, "eviction-orderings"), 0, "H2O") == "-"
+    assert cell(table, 0, "MomentKV") == cell(table, 1, "H2O") == "-"
+    assert "KVzip" not in table.columns, "neither the paper's nor run"
+    assert not [table for table in found if table.name == "eviction-orderings"], "the causal router was not run"
     assert cell(named(found, f"eviction-dense-{MODEL}"), 0, "fits 10 %") == "-"
     assert not [table for table in found if table.name == "tab-pq-staleany"], "no control, no table"
     assert eviction_claims(results(runs)) == []
@@ -222,7 +223,7 @@ def test_orderings_are_told_from_the_interval(causal: int, rival: int, verdict: 
     (table,) = eviction_orderings(results(runs))
     for row in (0, 1):
         assert cell(table, row, "H2O").endswith(f"(+0.73) {verdict}")
-        assert cell(table, row, "KVzip") == "-"
+        assert cell(table, row, "imitation") == "-"
     claims = eviction_claims(results(runs))
     assert [claim.verdict for claim in claims] == [verdict, verdict], "H2O alone was run, in both modes"
     assert "causal ahead of H2O (tiny-model, global)" in claims[0].claim
@@ -311,3 +312,52 @@ def test_differences_are_of_the_largest_model_and_say_what_was_not_run() -> None
 
 def test_every_table_prints_as_latex() -> None:
     assert all(table.latex().isascii() for table in tables(control(1_024) + control(2_048)))
+
+
+def lines(number: int, metrics: Sequence[Metric], policy: str | None = None, task: str = "single") -> RunResult:
+    """A result of the protocol with lines as blocks."""
+    found = run_of(number, metrics, policy, task)
+    config = {name: value for name, value in found.config.items() if name != "kept_blocks"} | {"blocks": "line"}
+    return found.model_copy(update={"at": found.at | {"blocks": "line"}, "config": config, "counts": {"documents": 4}})
+
+
+def counted_outcomes(each: str, arm: Arm, condition: str) -> Metric:
+    counted = [mark for mark in each if mark != "."]
+    at = placed(arm, "global", condition)
+    found = share("preserved", counted.count("1"), len(counted), **at)
+    return found.model_copy(update={"each": each})
+
+
+def test_results_of_two_protocols_share_no_row() -> None:
+    old = part(0, dense(9, 10), (CAUSAL, preserved(CAUSAL, 9, 9)))
+    new = [lines(0, [dense(4, 4)]), lines(0, [counted_outcomes("1101", CAUSAL, "single")], "causal")]
+    pools = pooled(results(old + new))
+    assert [(pool.subject, pool.blocks) for pool in pools] == [(MODEL, 32), (f"{MODEL}, lines", "line")]
+    assert [pool.solved("single") for pool in pools] == [9, 4]
+    found = {table.name: table for table in tables(old + new)}
+    assert f"tab-pq-{MODEL}-1024-global" in found
+    assert "lines as blocks" in found[f"tab-pq-{MODEL}-lines-1024-global"].caption
+    assert f"tab-pq-{MODEL}-lines-1024-post_prefill" not in found, "a mode that was not run has no table"
+    assert "in 32 blocks" in found[f"tab-pq-{MODEL}-1024-global"].caption
+
+
+def test_conditions_of_one_document_are_one_cluster() -> None:
+    log = (share("dense", 4, 4, condition="register_log"), share("dense", 4, 4, condition="register_log_any"))
+    runs = [
+        lines(0, [dense(4, 4)]),
+        lines(0, [counted_outcomes("1111", CAUSAL, "single")], "causal"),
+        lines(0, [counted_outcomes("1011", H2O, "single")], "h2o"),
+        lines(0, log, task="register_log"),
+    ]
+    for arm, marks in ((CAUSAL, "1111"), (H2O, "0011")):
+        both = [counted_outcomes(marks, arm, condition) for condition in ("register_log", "register_log_any")]
+        runs.append(lines(0, both, arm.policy, task="register_log"))
+    (pool,) = pooled(results(runs))
+    found = compare(answered([pool]), "global", H2O)
+    assert found is not None
+    assert found.gap == clustered_difference("preserved", [[0], [1], [0], [0], [1, 1], [1, 1], [0, 0], [0, 0]])
+    table = named(tables(runs), "eviction-orderings")
+    rows = [row for row in table.rows if row]
+    assert [row[4] for row in rows][-1] == "all tasks", "with the control; without the log one task is left"
+    assert rows[-1][3] == "10 %"
+    assert rows[-1][table.columns.index("n")] == "12"

@@ -24,7 +24,7 @@ from keepset.paper.experiment import Experiment, Jobs, Report, run_result
 from keepset.paper.result import At, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
-from keepset.policies import POLICIES, Context, KVzip, Policy, build_policy, score_checked
+from keepset.policies import POLICIES, Context, KVzip, KVzipMax, Policy, build_policy, score_checked
 from keepset.readouts import READOUTS
 
 NAME = "memory"
@@ -36,7 +36,9 @@ EFFECTS, READOUT, POLICY = "effects", "readout", "policy"
 
 READ_AS = {"h2o": "accumulated", "snapkv": "window", "restkv": "reconstruction"}
 """Policies that are one readout and nothing else: measured as that."""
-BLIND = ("recency", "random")
+REPEATING = (KVzip.name, KVzipMax.name)
+"""Policies that read a chunk of the context again."""
+BLIND = ("bm25", "recency", "random")
 """Policies that do not read the model."""
 
 
@@ -53,7 +55,7 @@ class Sizes:
 
     def of(self, kind: str, name: str) -> tuple[int, int]:
         tokens, blocks = self.effects if kind == EFFECTS else self.scores
-        return (self.kvzip if name == KVzip.name else tokens), blocks
+        return (self.kvzip if name in REPEATING else tokens), blocks
 
 
 SMOLLM = Sizes("smollm2-135m-instruct", (4_096, 32), (8_192, 128), 6_016)

@@ -14,14 +14,22 @@ from transformers import (
 
 from keepset import seeds
 from keepset.models.loading import load_model
+from keepset.models.quantize import Quantize, quantized
 
 TINY = "tiny"
 
 
-@lru_cache(maxsize=1)
-def loaded(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def loaded(name: str, quantize: Quantize | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model, once for all jobs of a run; ``tiny`` is an untrained one."""
-    return tiny_model() if name == TINY else load_model(name)
+    return _loaded(name, quantize)
+
+
+@lru_cache(maxsize=1)
+def _loaded(name: str, quantize: Quantize | None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    if name != TINY:
+        return load_model(name, quantize=quantize)
+    model, tokenizer = tiny_model()
+    return (quantized(model) if quantize else model), tokenizer
 
 
 def tiny_model() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

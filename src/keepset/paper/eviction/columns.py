@@ -4,9 +4,11 @@ Titles are the paper's columns in its order. A policy that is not among them has
 name, as soon as it has results.
 """
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple, get_args
 
-MODES: tuple[Literal["global", "post_prefill"], ...] = ("global", "post_prefill")
+from keepset.pruning.cache import EvictionMode
+
+MODES: tuple[EvictionMode, ...] = get_args(EvictionMode)
 CONDITIONS = {
     "single": "single needle",
     "multikey": "multikey",
@@ -24,17 +26,23 @@ class Arm(NamedTuple):
     router_seed: int | None = None
 
 
-CAUSAL, IMITATION, ORACLE = Arm("causal", 0), Arm("imitation", 0), Arm("oracle")
+CAUSAL, IMITATION, TWIN, ORACLE = Arm("causal", 0), Arm("imitation", 0), Arm("twin", 0), Arm("oracle")
+KVZIP_TOKENS = Arm("kvzip_tokens")
+"""KVzip as its users run it, key by key in every head: what whole blocks cost. Under ``post_prefill`` alone."""
 ROUTER_SEEDS = 3
 CAUSAL_SEEDS = tuple(Arm("causal", seed) for seed in range(ROUTER_SEEDS))
 PRE_QUERY = {
     CAUSAL: "causal (seed 0)",
     IMITATION: "imitation",
+    TWIN: "twin (KVzip's choice)",
     Arm("h2o"): "H2O",
     Arm("snapkv"): "SnapKV (context window)",
     Arm("momentkv"): "MomentKV",
     Arm("restkv"): "ReST-KV",
     Arm("kvzip"): "KVzip",
+    Arm("kvzip_max"): "KVzip, max over heads",
+    KVZIP_TOKENS: "KVzip, per head and token",
+    Arm("expected_attention"): "Expected Attention",
     Arm("recency"): "recency",
     Arm("random"): "random",
     ORACLE: "evidence set",
@@ -46,6 +54,7 @@ QUERY_AWARE = {
     Arm("snapkv"): "SnapKV",
     Arm("momentkv"): "MomentKV",
     Arm("restkv"): "ReST-KV",
+    Arm("bm25"): "BM25",
     ORACLE: "evidence set",
 }
 TITLES = {"pre_query": PRE_QUERY, "query_aware": QUERY_AWARE}

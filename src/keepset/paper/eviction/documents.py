@@ -12,15 +12,18 @@ from functools import lru_cache
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset import seeds
+from keepset.models.quantize import Quantize
 from keepset.paper.bench.models import loaded
 from keepset.paper.eviction.columns import CONTROL
 from keepset.paper.eviction.reader import Reader
 from keepset.readouts import SharedLayers, shared_layers
 from keepset.text.document import Document
-from keepset.text.long_context import sample_documents
+from keepset.text.long_context import document_seed, sample_documents
 
 CONTROLS = {"register_log": CONTROL}
 """A task whose documents are asked a second question: any register, not the corrected one."""
+EVALUATION_RUN = 1
+"""Of the seed range: away from the documents of benchmarks and the quickstart."""
 GENERATED = frozenset({"variable_tracking"})
 """Tasks whose answers come in an order of the model's own."""
 HELD_TOKENS = 16_384
@@ -34,9 +37,10 @@ class Part:
     model: str
     task: str
     length: int
-    """Tokens of a document."""
+    """Tokens of a document, at most: whole lines."""
     documents: int
     number: int
+    quantize: Quantize | None = None
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -67,7 +71,7 @@ class Reading:
 
 def readings(part: Part) -> Iterator[Reading]:
     """The documents of a part, one after another."""
-    model, tokenizer = loaded(part.model)
+    model, tokenizer = loaded(part.model, part.quantize)
     read = _held(part)
     for number, conditions in enumerate(part_documents(part)):
         if number < len(read):
@@ -88,10 +92,11 @@ def _held(part: Part) -> list[Reading]:
 @lru_cache(maxsize=1)
 def part_documents(part: Part) -> list[dict[str, Document]]:
     """Condition -> document, once per document; a control has the same text and asks something else."""
-    _, tokenizer = loaded(part.model)
+    _, tokenizer = loaded(part.model, part.quantize)
     first, stop = part.number * part.documents, (part.number + 1) * part.documents
+    seed = document_seed(seeds.EVALUATION, EVALUATION_RUN, part.task, part.length)  # of the control too
     drawn = {
-        condition: sample_documents(condition, tokenizer, seeds.EVALUATION.seed(1), part.length, stop)[first:]
+        condition: sample_documents(condition, tokenizer, seed, part.length, stop)[first:]
         for condition in part.conditions
     }
     return [dict(zip(drawn, row, strict=True)) for row in zip(*drawn.values(), strict=True)]

@@ -32,9 +32,10 @@ def evicted(times: int, condition: str, *arms: Arm, regime: str = "pre_query") -
     def here(results: Results) -> str:
         model = SETTINGS[results.run().scale][-1].short_name
         found = [pool for pool in pooled(results) if (pool.model, pool.times) == (model, times)]
-        if not found or not found[0].conditions([condition]):
+        found = [pool for pool in found if pool.conditions([condition])]
+        if not found:
             return f"not run at {times} × the routers' training length"
-        (pool,) = found
+        pool = found[-1]  # of two protocols the later one
         shares = [pool.share(condition, regime, MODES[0], arm, MAIN_BUDGET) for arm in arms]
         there = [share for share in shares if share]
         if len(there) < len(arms):
@@ -83,15 +84,20 @@ DIFFERENCES = (
 CHOICES = (
     Choice(
         "The register log's text",
-        '"Register R17 is set to 4821.", corrected by "Register R17 is now set to 9034."; sixteen registers at random '
-        "places, fewer below 64 blocks (a fourth of the blocks hold one)",
+        '"Register R17 is set to 4821.", corrected by "Register R17 takes the value 9034.", words drawn from one set '
+        'for both (in results with 32 tokens a block a correction says "now"); sixteen registers at random places, '
+        "fewer below 2,048 tokens (one for every 128)",
     ),
     Choice(
         '"All needles" of multikey',
         "any of the four keys may be asked; every line a needle is a task of its own (`multikey_lines`)",
     ),
     Choice("Evidence of a needle", "the blocks from its key to its value"),
-    Choice("Which mode the eviction appendix uses", "not said; results stand in both (`global`, `post_prefill`)"),
+    Choice("Which mode the eviction appendix uses", "not said; results say theirs: `global`, `post_prefill`, `text`"),
+    Choice(
+        "Blocks of the eviction benchmark",
+        "lines, which cut no fact in two; results of an earlier protocol have 32 tokens a block and say so",
+    ),
     Choice(
         "The first block under eviction",
         "not protected in the benchmark: the chat prefix is visible and is the sink",

@@ -15,6 +15,7 @@ MARKS = {
     ORACLE: ("other", "*"),
     CAUSAL: ("causal", "D"),
     Arm("kvzip"): ("ablation", "P"),
+    Arm("kvzip_max"): ("ablation", "X"),
     Arm("snapkv"): ("ablation", "^"),
     Arm("h2o"): ("attention", "s"),
     IMITATION: ("attention", "o"),
@@ -35,14 +36,14 @@ def scale_figure(results: Results) -> list[Figure]:
     """``fig:eviction-scale``: every task on every model at the longest length all of them have; none without one."""
     pools = [pool for pool in pooled(results) if pool.arms("pre_query")]
     named = titles(pools, "pre_query")
-    models = {pool.model for pool in pools}
+    models = {pool.subject for pool in pools}
     common = [
-        length for length in {p.length for p in pools} if {p.model for p in pools if p.length == length} == models
+        length for length in {p.length for p in pools} if {p.subject for p in pools if p.length == length} == models
     ]
     if not common:
         return []
     shown = [
-        (f"{title}, n = {pool.solved(condition)}\n{pool.model}", pool, condition)
+        (f"{title}, n = {pool.solved(condition)}\n{pool.subject}", pool, condition)
         for condition, title in ALL_CONDITIONS.items()
         for pool in pools
         if pool.length == max(common) and pool.conditions([condition]) and pool.solved(condition)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from keepset.paper import statistics
-from keepset.paper.eviction.columns import CAUSAL, TITLES, Arm
+from keepset.paper.eviction.columns import ALL_CONDITIONS, CAUSAL, CONDITIONS, MODES, TITLES, Arm
 from keepset.paper.eviction.paper_numbers import LENGTHS, PAPER
 from keepset.paper.eviction.tally import only_first
 from keepset.paper.result import At, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import bounds, share
+from keepset.pruning.cache import EvictionMode
 
 
 class Place(NamedTuple):
@@ -32,9 +33,31 @@ class Pool:
     model: str
     length: int
     train_length: int
-    blocks: int
+    blocks: int | str
+    """How many of 32 tokens, in results of the first protocol; else how documents were cut."""
     numbers: dict[Place, dict[str, Metric]]
     """Place -> part -> number."""
+
+    @property
+    def subject(self) -> str:
+        """The model, and the protocol where it is not the first: results of two protocols never share a row."""
+        return self.model if isinstance(self.blocks, int) else f"{self.model}, {self.blocks}s"
+
+    @property
+    def slug(self) -> str:
+        """``subject`` in names of tables."""
+        return self.subject.replace(", ", "-")
+
+    @property
+    def modes(self) -> list[EvictionMode]:
+        """Those that were run."""
+        found = {place.mode for place in self.numbers}
+        return [mode for mode in MODES if mode in found]
+
+    @property
+    def tasks(self) -> dict[str, str]:
+        """Conditions that are taken together: the control too, where outcomes let documents be clusters."""
+        return CONDITIONS if isinstance(self.blocks, int) else ALL_CONDITIONS
 
     @property
     def times(self) -> float:
@@ -85,6 +108,22 @@ class Pool:
             n += first.n
         return share("only_causal", ahead, n) if n else None
 
+    def gaps(self, condition: str, mode: str, rival: Arm, budget: float) -> dict[str, int] | None:
+        """Document -> causal minus rival, pre-query, where the question was counted; None without every outcome."""
+        causal, other = (
+            self.numbers.get(Place("preserved", condition, "pre_query", mode, arm, budget), {})
+            for arm in (CAUSAL, rival)
+        )
+        found: dict[str, int] = {}
+        for part, first in causal.items():
+            second = other.get(part)
+            if second is None or first.each is None or second.each is None:
+                return None
+            for number, (mark, against) in enumerate(zip(first.each, second.each, strict=True)):
+                if mark != ".":
+                    found[f"{self.length} {part} {number}"] = int(mark) - int(against)
+        return found or None
+
     def paper(self, condition: str, regime: str, arm: Arm, budget: float) -> str:
         """The paper's share at the same multiple of the training length; empty where it has none."""
         return PAPER.get((int(self.times), condition, regime, arm, budget), "") if self.times in LENGTHS else ""
@@ -104,19 +143,24 @@ class Pool:
 
 
 def titles(pools: Iterable[Pool], regime: str) -> dict[Arm, str]:
-    """The paper's columns, then every other policy that has results under its own name."""
-    known = TITLES[regime]
+    """The paper's columns and others that have results, in our order; then any other policy under its own name."""
     found = dict.fromkeys(arm for pool in pools for arm in pool.arms(regime))
+    papers = {arm for _, _, seen, arm, _ in PAPER if seen == regime}
+    known = {arm: title for arm, title in TITLES[regime].items() if arm in papers or arm in found}
     others = [arm for arm in found if arm not in known and not arm.router_seed]
     return known | {arm: arm.policy for arm in others}
 
 
 def pooled(results: Results) -> list[Pool]:
-    """One pool per model and length, in this order; refuses parts that were not run alike."""
-    runs: dict[tuple[str, int], list[RunResult]] = defaultdict(list)
+    """One pool per model, protocol and length, in this order; refuses parts that were not run alike.
+
+    Results of the first protocol (32 tokens a block, one seed for all lengths, corrections that say "now", KVzip's
+    maximum over heads) have no ``blocks`` among their coordinates, and pools of their own as long as they are tracked.
+    """
+    runs: dict[tuple[str, str, int], list[RunResult]] = defaultdict(list)
     for run in results.runs.values():
-        runs[str(run.at["model"]), int(run.at["length"])].append(run)
-    return [_pool(model, length, found) for (model, length), found in sorted(runs.items())]
+        runs[str(run.at["model"]), str(run.at.get("blocks", "")), int(run.at["length"])].append(run)
+    return [_pool(model, length, found) for (model, _, length), found in sorted(runs.items())]
 
 
 def _pool(model: str, length: int, runs: Sequence[RunResult]) -> Pool:
@@ -140,7 +184,7 @@ def _place(what: str, at: At) -> Place:
 def run_of(run: RunResult) -> dict[str, Any]:
     """What all parts and policies of a model and length share: routers, blocks, and how many of them are kept."""
     shared = ("blocks", "kept_blocks", "train_length", "pre_query_documents", "query_aware_documents")
-    return {name: run.config[name] for name in shared} | {"steps": run.counts["steps"]}
+    return {name: run.config.get(name) for name in shared} | {"steps": run.counts.get("steps")}
 
 
 def with_interval(found: Metric) -> str:

@@ -4,21 +4,27 @@
     if reader.answers(question, everything, "post_prefill"):
         reader.answers(question, keep, "global")            # the kept blocks alone were ever read
         reader.answers(question, keep, "post_prefill")      # everything was read, then the rest dropped
+        reader.answers(question, keep, "text")              # the kept text alone, as another engine would read it
 
 An answer counts when every token of it is the most likely one after the true ones before it. Where the order of an
 answer is free (``generated``), the model's own greedy continuation has to contain every part of it.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.blocks import KeepSet
 from keepset.interventions import Probe, Reference, TeacherForced
+from keepset.models.attention import Attention, AttentionCall, wrapped_attention
 from keepset.models.cache import KeysValues
 from keepset.models.endings import turn_ends
+from keepset.models.masks import FILL
 from keepset.pruning.cache import (
     EvictionMode,
     KeptCache,
@@ -28,8 +34,10 @@ from keepset.pruning.cache import (
     prefill_kept,
     read_after_each,
 )
+from keepset.pruning.report import kept_text
 from keepset.readouts.layers import Layer, visit_layers
 from keepset.text.document import Document, Question
+from keepset.text.prompt import common_length, encode
 
 SPARE_TOKENS = 16
 """What a generated answer may be longer than the written one: "VAR" before each name, commas, an "and". RULER has 30 in
@@ -42,7 +50,7 @@ BATCH = 16
 
 @dataclass(eq=False)
 class Reader:
-    """A document on a model: questions after any keep set, in either mode.
+    """A document on a model: questions after any keep set, in any mode.
 
     Inside ``shared_layers`` its dense prefill is the forward that readouts of the document use.
     """
@@ -74,6 +82,10 @@ class Reader:
     def read(self, asked: int, keeps: Iterable[KeepSet], mode: EvictionMode) -> None:
         """Finds out for many keep sets together, so that asking for each afterwards costs nothing."""
         missing = [keep for keep in dict.fromkeys(keeps) if (asked, keep, mode) not in self._answers]
+        if mode == "text":  # every text has a length of its own
+            question = self.document.questions[asked]
+            self._answers.update({(asked, keep, mode): self._judge_text(question, keep) for keep in missing})
+            return
         sizes = {keep: len(kept_positions(len(self.document.tokens), self.document.blocks, keep)) for keep in missing}
         for size in sorted(set(sizes.values())):
             alike = [keep for keep in missing if sizes[keep] == size]
@@ -93,8 +105,26 @@ class Reader:
             self._caches.update({(keep, mode): cache for keep, cache in zip(missing, found, strict=True)})
         return [self._caches[keep, mode] for keep in keeps]
 
-    def _judge(self, question: Question, caches: list[KeptCache]) -> list[bool]:
-        query = question.tokens[question.query.start : question.query.stop]
+    def answers_without(self, asked: int, dropped: Sequence[Tensor]) -> bool:
+        """After a dense prefill, with keys of each head let go: per layer (H, T) bool, True is gone."""
+        with unread_keys(self.model, dropped):
+            return self._judge(self.document.questions[asked], [self._dense])[0]
+
+    def _judge_text(self, question: Question, keep: KeepSet) -> bool:
+        """The prompt with the kept text in the place of the document; its question starts after the always visible."""
+        text = "".join(question.block_texts)
+        places = [0, *accumulate(map(len, question.block_texts))]
+        dropped = [place for i, place in enumerate(pairwise(places)) if i not in keep]
+        before, after = question.text.split(text)
+        tokens = torch.tensor(encode(self.tokenizer, f"{before}{kept_text(text, dropped)}\n{after}")[0])
+        end = common_length(encode(self.tokenizer, before)[0], tokens.tolist())
+        (cache,) = prefill_kept(self.model, [(tokens[:end], torch.arange(end))], "text")
+        return self._judge(question, [cache], tokens[end:])[0]
+
+    def _judge(self, question: Question, caches: list[KeptCache], query: Tensor | None = None) -> list[bool]:
+        """After each cache: ``query`` is what stands between it and the answer, the question's own by default."""
+        if query is None:
+            query = question.tokens[question.query.start : question.query.stop]
         if self.generated:
             stop = turn_ends(self.model, self.tokenizer)
             written = generate_each(self.model, caches, query, len(question.answer) + SPARE_TOKENS, stop)
@@ -103,6 +133,23 @@ class Reader:
         answer = torch.tensor(question.answer)
         logits = read_after_each(self.model, caches, torch.cat([query, answer[:-1]]), rows=len(answer))
         return [bool((row.argmax(-1) == answer).all()) for row in logits]
+
+
+@contextmanager
+def unread_keys(model: PreTrainedModel, dropped: Sequence[Tensor]) -> Iterator[None]:
+    """Inside, nobody reads the keys that ``dropped`` names: per layer (H, T) bool, of the heads that hold keys."""
+
+    def hide(call: AttentionCall) -> Attention:
+        assert call.mask is not None, "reading after a cache passes one"
+        heads = call.query.shape[1]
+        gone = dropped[int(call.module.layer_idx)]  # type: ignore[arg-type]
+        gone = gone.repeat_interleave(heads // len(gone), dim=0)[None, :, None]  # (1, H, 1, T)
+        own = call.mask.expand(-1, heads, -1, -1).clone()
+        own[..., : gone.shape[-1]].masked_fill_(gone, FILL)
+        return replace(call, mask=own).attend()
+
+    with wrapped_attention(model, hide):
+        yield
 
 
 def answers_masked(reference: Reference, question: Question, keep: KeepSet) -> bool:

@@ -1,39 +1,53 @@
 """How eviction is run: one result per part and policy, so that a new policy is run alone.
 
-    eviction/<model>/<task>-<length>-part<number>/dense      what the model answers from everything, and two checks
-    eviction/<model>/<task>-<length>-part<number>/<policy>   what it still answers, in both regimes and both modes
+    eviction/<model>/lines/<task>-<length>-part<n>/dense      what the model answers from everything, and two checks
+    eviction/<model>/lines/<task>-<length>-part<n>/<policy>   what it still answers, in its regimes and all modes
 
-The policies are those of ``POLICIES``, in the regimes they serve; the routers (``causal`` from every seed before the
-question, else seed 0); and ``oracle``, which is handed the evidence. Each result has the outcome of every question.
+The policies are those of ``POLICIES``, in the regimes they serve; the routers from every seed; ``oracle``, which is
+handed the evidence; and ``kvzip_tokens``, KVzip key by key. Each result has the outcome of every question. Blocks are
+lines; tracked results without ``lines`` in their path are of an earlier protocol (see ``pool``).
 
 The chat prefix stays visible and is the attention sink, so the first block is not protected here and every block of
 the budget is the policy's own.
 """
 
+import math
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
+import torch
 from torch import Tensor
 
 from keepset import seeds
 from keepset.blocks import KeepSet
 from keepset.interventions import Reference
+from keepset.models.quantize import Quantize
 from keepset.paper.bench.models import loaded
-from keepset.paper.eviction.columns import CAUSAL, MODES, ORACLE
-from keepset.paper.eviction.documents import GENERATED, Part, Reading, readings
+from keepset.paper.eviction.columns import CAUSAL, KVZIP_TOKENS, MODES, ORACLE
+from keepset.paper.eviction.documents import EVALUATION_RUN, GENERATED, Part, Reading, readings
 from keepset.paper.eviction.paper_numbers import BUDGETS, MAIN_BUDGET
 from keepset.paper.eviction.reader import answers_masked
-from keepset.paper.eviction.routers import TARGETS, TASKS, TRAIN_LENGTH, eviction_routers
+from keepset.paper.eviction.routers import (
+    REGIMES,
+    TARGETS,
+    TASKS,
+    TRAIN_LENGTH,
+    TRAINING_RUN,
+    Lessons,
+    chosen_steps,
+    eviction_routers,
+    routers_folder,
+)
 from keepset.paper.eviction.tally import Outcome, Tally, share_of
 from keepset.paper.experiment import Jobs, run_result
 from keepset.paper.result import At, Metric, RunResult
-from keepset.policies import POLICIES, Context, Oracle, Policy, Routed, build_policy, score_checked
-from keepset.pruning.budget import Budget, select
+from keepset.policies import POLICIES, Context, KVzip, Oracle, Policy, Routed, build_policy, score_checked
+from keepset.pruning.budget import ROUNDING, Budget, select
 from keepset.routers.block import Regime
-from keepset.text.document import BLOCK_TOKENS
+from keepset.text.long_context import document_seed
 
 NAME = "eviction"
 DENSE = "dense"
@@ -48,33 +62,32 @@ class Setting:
     """Tokens of a document, and how many parts."""
     documents: int
     """In a part."""
-    pre_query_documents: int
-    """Per task, for the routers of that regime; they are the first ones of both where the numbers differ."""
-    query_aware_documents: int
-    steps: int
-    """Of the routers' training."""
-    widest_global: float
-    """The largest budget that runs in the mode ``global``, where half of the blocks cost half a prefill per policy."""
+    lessons: Lessons
+    widest_read: float
+    """The largest budget in the modes that read what is kept anew: half of the blocks cost half a prefill a policy."""
+    quantize: Quantize | None = None
 
     @property
     def short_name(self) -> str:
-        return self.model.split("/")[-1]
+        return "-".join(filter(None, (self.model.split("/")[-1], self.quantize)))
 
 
 SETTINGS: dict[str, tuple[Setting, ...]] = {
-    "smoke": (Setting("tiny", ((512, 1),), 2, 2, 1, 5, 0.5),),
+    "smoke": (Setting("tiny", ((512, 1),), 2, Lessons(2, 1, 1, (2, 5)), 0.5),),
     "small": (
-        Setting("smollm2-135m-instruct", ((512, 4), (1_024, 4), (2_048, 2), (4_096, 1)), 4, 128, 48, 300, 0.1),
-        Setting("qwen2.5-coder-1.5b-instruct", ((1_024, 8), (2_048, 4)), 2, 48, 48, 300, 0.1),
+        Setting("smollm2-135m-instruct", ((1_024, 8), (2_048, 8)), 4, Lessons(128, 192, 16), 0.5),
+        Setting("qwen2.5-coder-1.5b-instruct", ((1_024, 15), (2_048, 15)), 2, Lessons(48, 192, 8), 0.25),
     ),
-    "paper": (Setting("Qwen/Qwen2.5-7B-Instruct", ((8_192, 1), (16_384, 1), (32_768, 1)), 60, 500, 500, 300, 0.5),),
+    "paper": (
+        Setting("Qwen/Qwen2.5-7B-Instruct", ((8_192, 1), (16_384, 1), (32_768, 1)), 60, Lessons(500, 500, 60), 0.5),
+    ),
 }
 """By scale; the largest model last."""
 
 
 def contenders() -> list[str]:
     """Every policy that is compared."""
-    return [*TARGETS, *POLICIES, ORACLE.policy]
+    return [*TARGETS["pre_query"], *POLICIES, ORACLE.policy]
 
 
 def jobs(scale: str) -> Jobs:
@@ -82,10 +95,11 @@ def jobs(scale: str) -> Jobs:
     found: Jobs = {}
     for setting in SETTINGS[scale]:
         for part in parts(setting):
-            folder = f"{NAME}/{setting.short_name}/{part.task}-{part.length}-part{part.number}"
+            folder = f"{NAME}/{setting.short_name}/lines/{part.task}-{part.length}-part{part.number}"
             found[f"{folder}/{DENSE}"] = partial(measure_dense, scale, setting, part)
             for policy in contenders():
                 found[f"{folder}/{policy}"] = partial(measure_policy, scale, setting, part, policy)
+            found[f"{folder}/{KVZIP_TOKENS.policy}"] = partial(measure_tokens, scale, setting, part)
     return found
 
 
@@ -94,13 +108,13 @@ def parts(setting: Setting) -> Iterator[Part]:
     for number in range(max(n for _, n in setting.lengths)):
         for length, n in setting.lengths:
             if number < n:
-                yield from (Part(setting.model, task, length, setting.documents, number) for task in TASKS)
+                yield from (Part(setting.model, t, length, setting.documents, number, setting.quantize) for t in TASKS)
 
 
 def measure_dense(scale: str, setting: Setting, part: Part) -> RunResult:
     """What the shares of every policy are of; whether a budget holds all evidence; and the check of ``global``."""
     started = time.monotonic()
-    model, _ = loaded(part.model)
+    model, _ = loaded(part.model, setting.quantize)
     reference = Reference(model)
     solved: dict[str, list[Outcome]] = defaultdict(list)
     fits: dict[tuple[str, float], list[Outcome]] = defaultdict(list)
@@ -130,24 +144,57 @@ def _equals_mask(scale: str, setting: Setting, reading: Reading, asked: int, ref
 
 Cell = tuple[str, Regime, str, int | None, float]
 """Condition, regime, mode, router seed, budget."""
+Judged = tuple[bool, bool | None]
+"""Still answered, and all evidence kept (None where blocks are not kept whole)."""
 
 
 def measure_policy(scale: str, setting: Setting, part: Part, policy: str) -> RunResult:
-    """One policy in its regimes and both modes on the documents of one part."""
+    """One policy in its regimes and all modes on the documents of one part."""
     started = time.monotonic()
-    outcomes: list[dict[Cell, tuple[bool, bool]]] = []
+    outcomes: list[dict[Cell, Judged]] = []
     for reading in readings(part):
-        found: dict[Cell, tuple[bool, bool]] = {}
+        found: dict[Cell, Judged] = {}
         blind = rankings(scale, setting, reading, policy, None) if reading.asked else {}
         for condition, asked in reading.asked.items():
             aware = rankings(scale, setting, reading, policy, asked)
             ranked: dict[Regime, dict[int | None, Tensor]] = {"pre_query": blind, "query_aware": aware}
             for regime, scores in ranked.items():
-                judged = judge(reading, asked, scores, setting.widest_global)
+                judged = judge(reading, asked, scores, setting.widest_read)
                 found |= {
                     (condition, regime, mode, seed, budget): each for (mode, seed, budget), each in judged.items()
                 }
         outcomes.append(found)
+    return _result(scale, started, setting, part, {"policy": policy}, tallied(outcomes))
+
+
+def measure_tokens(scale: str, setting: Setting, part: Part) -> RunResult:
+    """KVzip as its users run it: the best keys of all layers and heads together, whatever block they are in."""
+    started = time.monotonic()
+    model, tokenizer = loaded(part.model, setting.quantize)
+    outcomes: list[dict[Cell, Judged]] = []
+    for reading in readings(part):
+        found: dict[Cell, Judged] = {}
+        document = reading.document
+        with reading.shared():
+            context = Context(model, document.tokens, document.blocks)
+            scores = KVzip(tokenizer).token_scores(context) if reading.asked else None
+        if scores is not None:
+            first, stop = document.blocks[0].start, document.blocks[-1].stop
+            ranked = scores[..., first:stop].flatten().argsort(descending=True, stable=True)
+            for budget in BUDGETS:
+                gone = torch.ones(len(ranked), dtype=torch.bool)
+                gone[ranked[: math.ceil(round(budget * len(ranked), ROUNDING))]] = False
+                dropped = torch.zeros(scores.shape, dtype=torch.bool)
+                dropped[..., first:stop] = gone.view(*scores.shape[:2], -1)
+                for condition, asked in reading.asked.items():
+                    answered = reading.reader.answers_without(asked, list(dropped))
+                    found[condition, "pre_query", "post_prefill", None, budget] = answered, None
+        outcomes.append(found)
+    return _result(scale, started, setting, part, {"policy": KVZIP_TOKENS.policy}, tallied(outcomes))
+
+
+def tallied(outcomes: Sequence[Mapping[Cell, Judged]]) -> list[Metric]:
+    """Shares of every cell, document by document."""
     metrics: list[Metric] = []
     for cell in dict.fromkeys(cell for found in outcomes for cell in found):
         tally = Tally()
@@ -156,7 +203,7 @@ def measure_policy(scale: str, setting: Setting, part: Part, policy: str) -> Run
         condition, regime, mode, seed, budget = cell
         seeded: At = {} if seed is None else {"router_seed": seed}
         metrics += tally.metrics(condition=condition, regime=regime, mode=mode, **seeded, budget=budget)
-    return _result(scale, started, setting, part, {"policy": policy}, metrics)
+    return metrics
 
 
 def rankings(scale: str, setting: Setting, reading: Reading, name: str, asked: int | None) -> dict[int | None, Tensor]:
@@ -164,7 +211,7 @@ def rankings(scale: str, setting: Setting, reading: Reading, name: str, asked: i
 
     Empty where the policy does not serve the regime.
     """
-    model, tokenizer = loaded(setting.model)
+    model, tokenizer = loaded(setting.model, setting.quantize)
     document = reading.document
     regime: Regime = "pre_query" if asked is None else "query_aware"
     question = None if asked is None else document.questions[asked]
@@ -174,7 +221,7 @@ def rankings(scale: str, setting: Setting, reading: Reading, name: str, asked: i
     elif name in POLICIES:
         policies = {None: build_policy(name, tokenizer)}
     else:
-        policies = routed(scale, setting)[regime][name]
+        policies = routed(scale, setting)[regime].get(name, {})
     query = None if question is None else question.tokens[question.query.start : question.query.stop]
     with reading.shared():
         context = Context(model, document.tokens, document.blocks, query)
@@ -183,34 +230,23 @@ def rankings(scale: str, setting: Setting, reading: Reading, name: str, asked: i
 
 @lru_cache(maxsize=1)
 def routed(scale: str, setting: Setting) -> dict[Regime, dict[str, dict[int | None, Policy]]]:
-    """Regime -> arm -> seed -> router: the first causal and imitation one; pre-query every causal one."""
-    model, tokenizer = loaded(setting.model)
-    documents: dict[Regime, int] = {
-        "pre_query": setting.pre_query_documents,
-        "query_aware": setting.query_aware_documents,
-    }
-    trained = eviction_routers(scale, setting.short_name, model, tokenizer, documents, setting.steps)
+    """Regime -> arm -> seed -> router."""
+    model, tokenizer = loaded(setting.model, setting.quantize)
+    trained = eviction_routers(routers_folder(scale, setting.short_name), model, tokenizer, setting.lessons)
     return {
-        regime: {
-            target: {
-                seed: Routed(router)
-                for seed, router in enumerate(found)
-                if seed == 0 or (target == CAUSAL.policy and regime == "pre_query")
-            }
-            for target, found in by_target.items()
-        }
-        for regime, by_target in trained.items()
+        regime: {target: {seed: Routed(router) for seed, router in enumerate(found)} for target, found in arms.items()}
+        for regime, arms in trained.items()
     }
 
 
 def judge(
-    reading: Reading, asked: int, scores: dict[int | None, Tensor], widest_global: float
-) -> dict[tuple[str, int | None, float], tuple[bool, bool]]:
+    reading: Reading, asked: int, scores: dict[int | None, Tensor], widest_read: float
+) -> dict[tuple[str, int | None, float], Judged]:
     """(Mode, router seed, budget) -> still answered, all evidence kept. Keep sets of a mode are read together."""
     evidence = reading.document.questions[asked].evidence
-    found: dict[tuple[str, int | None, float], tuple[bool, bool]] = {}
+    found: dict[tuple[str, int | None, float], Judged] = {}
     for mode in MODES:
-        budgets = [budget for budget in BUDGETS if mode != "global" or budget <= widest_global]
+        budgets = [budget for budget in BUDGETS if mode == "post_prefill" or budget <= widest_read]
         keeps = {(seed, budget): best_blocks(ranked, budget) for seed, ranked in scores.items() for budget in budgets}
         reading.reader.read(asked, keeps.values(), mode)
         for (seed, budget), keep in keeps.items():
@@ -228,24 +264,33 @@ def room(budget: float, n_blocks: int) -> int:
 
 
 def _result(scale: str, started: float, setting: Setting, part: Part, at: At, metrics: Iterable[Metric]) -> RunResult:
-    n_blocks = part.length // BLOCK_TOKENS
     place: At = {"model": setting.short_name, "length": part.length, "task": part.task, "part": part.number}
+    steps = {}
+    if at.get("policy") in TARGETS["pre_query"]:
+        folder = routers_folder(scale, setting.short_name)
+        found = {regime: chosen_steps(folder, regime).get(str(at["policy"])) for regime in REGIMES}
+        steps = {f"{regime}_steps": number for regime, number in found.items() if number is not None}
     return run_result(
         NAME,
         scale,
         started,
-        at=place | at,
+        at=place | {"blocks": "line"} | at,
         config={
             "model": setting.model,
-            "blocks": n_blocks,
+            "quantize": setting.quantize,
+            "blocks": "line",
             "budgets": list(BUDGETS),
-            "kept_blocks": [room(budget, n_blocks) for budget in BUDGETS],
-            "widest_global": setting.widest_global,
+            "widest_read": setting.widest_read,
             "train_length": TRAIN_LENGTH,
-            "pre_query_documents": setting.pre_query_documents,
-            "query_aware_documents": setting.query_aware_documents,
+            "pre_query_documents": setting.lessons.pre_query,
+            "query_aware_documents": setting.lessons.query_aware,
+            "choosing_documents": setting.lessons.choosing,
+            "steps_tried": list(setting.lessons.steps),
         },
-        seeds={"documents": seeds.EVALUATION.seed(1), "router_documents": seeds.ROUTER_DOCUMENTS.seed(0)},
-        counts={"documents": part.documents, "steps": setting.steps},
+        seeds={
+            "documents": document_seed(seeds.EVALUATION, EVALUATION_RUN, part.task, part.length),
+            "router_documents": seeds.ROUTER_DOCUMENTS.seed(TRAINING_RUN),
+        },
+        counts={"documents": part.documents, **steps},
         metrics=metrics,
     )

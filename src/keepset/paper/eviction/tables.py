@@ -5,13 +5,13 @@ No column mixes regimes, no row mixes modes.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from keepset.paper.eviction.columns import (
     ALL_CONDITIONS,
     CAUSAL_SEEDS,
     CONDITIONS,
     CONTROL,
-    MODES,
     Arm,
     percent,
 )
@@ -35,12 +35,12 @@ REFERENCE_NOTE = "* reads the question: a reference from the regime query_aware,
 def query_aware_tables(results: Results) -> list[Table]:
     """``tab:qa``, per model."""
     pools = pooled(results)
-    return with_rows(query_aware_table(of_model(pools, model)) for model in models(pools))
+    return with_rows(query_aware_table(of_subject(pools, subject)) for subject in subjects(pools))
 
 
 def pre_query_tables(results: Results) -> list[Table]:
     """``tab:pq8k`` and its like, per model, length and mode."""
-    return with_rows(pre_query_table(pool, mode) for pool in pooled(results) for mode in MODES)
+    return with_rows(pre_query_table(pool, mode) for pool in pooled(results) for mode in pool.modes)
 
 
 def any_query_tables(results: Results) -> list[Table]:
@@ -61,7 +61,7 @@ def restkv_tables(results: Results) -> list[Table]:
 def dense_tables(results: Results) -> list[Table]:
     """What the shares are of, per model."""
     pools = pooled(results)
-    return with_rows(dense_table(of_model(pools, model)) for model in models(pools))
+    return with_rows(dense_table(of_subject(pools, subject)) for subject in subjects(pools))
 
 
 def evidence_tables(results: Results) -> list[Table]:
@@ -73,12 +73,12 @@ def with_rows(tables: Iterable[Table]) -> list[Table]:
     return [table for table in tables if table.rows]
 
 
-def models(pools: Sequence[Pool]) -> list[str]:
-    return list(dict.fromkeys(pool.model for pool in pools))
+def subjects(pools: Sequence[Pool]) -> list[str]:
+    return list(dict.fromkeys(pool.subject for pool in pools))
 
 
-def of_model(pools: Sequence[Pool], model: str) -> list[Pool]:
-    return [pool for pool in pools if pool.model == model]
+def of_subject(pools: Sequence[Pool], subject: str) -> list[Pool]:
+    return [pool for pool in pools if pool.subject == subject]
 
 
 def pre_query_table(pool: Pool, mode: str) -> Table:
@@ -91,9 +91,9 @@ def pre_query_table(pool: Pool, mode: str) -> Table:
             cells = pre_query_cells(pool, condition, mode, columns, budget)
             rows.append((CONDITIONS[condition], percent(budget), str(pool.solved(condition)), *cells))
     return Table(
-        name=f"tab-pq-{pool.model}-{pool.length}-{mode}",
+        name=f"tab-pq-{pool.slug}-{pool.length}-{mode}",
         caption=(
-            f"Pre-query eviction, mode {mode}, {pool.model}: share of the questions answered with everything visible "
+            f"Pre-query eviction, mode {mode}, {pool.subject}: share of the questions answered with everything visible "
             f"that are still answered when a budget of the blocks is kept. {described(pool)}."
         ),
         columns=("Condition", "Budget", "n", *columns.values(), REFERENCE),
@@ -110,18 +110,18 @@ def pre_query_cells(pool: Pool, condition: str, mode: str, arms: Iterable[Arm], 
 
 def query_aware_table(pools: list[Pool]) -> Table:
     """``tab:qa``: every policy sees the question."""
-    model = pools[0].model
+    model = pools[0].subject
     columns = titles(pools, "query_aware")
     rows: list[tuple[str, ...]] = []
     for condition, title in CONDITIONS.items():
         asked = [pool for pool in pools if condition in pool.conditions(CONDITIONS)]
         rows += [()] if asked else []
         for pool in asked:
-            for mode in MODES:
+            for mode in pool.modes:
                 cells = [pool.preserved(condition, "query_aware", mode, arm, MAIN_BUDGET) for arm in columns]
                 rows.append((title, f"{pool.length:,}", mode, str(pool.solved(condition)), *cells))
     return Table(
-        name=f"tab-qa-{model}",
+        name=f"tab-qa-{pools[0].slug}",
         caption=(
             f"Query-aware eviction, {model}, {percent(MAIN_BUDGET)} of the blocks: the routers and every policy see "
             "the question. Share of the questions answered with everything visible that are still answered."
@@ -142,12 +142,12 @@ def any_query_table(pools: list[Pool]) -> Table:
     rows: list[tuple[str, ...]] = []
     for pool in pools:
         for condition in pool.conditions([CONTROL]):
-            for mode in MODES:
+            for mode in pool.modes:
                 rows.append(())
                 for budget in BUDGETS:
                     cells = pre_query_cells(pool, condition, mode, columns, budget)
                     rows.append(
-                        (pool.model, f"{pool.length:,}", mode, percent(budget), str(pool.solved(condition)), *cells)
+                        (pool.subject, f"{pool.length:,}", mode, percent(budget), str(pool.solved(condition)), *cells)
                     )
     return Table(
         name="tab-pq-staleany",
@@ -169,9 +169,9 @@ def seeds_table(pools: list[Pool]) -> Table:
         for condition in pool.conditions(ALL_CONDITIONS):
             rows.append(())
             for budget in BUDGETS[:2]:
-                for mode in MODES:
+                for mode in pool.modes:
                     cells = [pool.preserved(condition, "pre_query", mode, arm, budget) for arm in CAUSAL_SEEDS]
-                    head = (pool.model, ALL_CONDITIONS[condition], percent(budget), mode, str(pool.solved(condition)))
+                    head = (pool.subject, ALL_CONDITIONS[condition], percent(budget), mode, str(pool.solved(condition)))
                     rows.append((*head, *cells))
     return Table(
         name="tab-pq-seeds",
@@ -191,13 +191,13 @@ def restkv_table(pools: list[Pool]) -> Table:
     for pool in pools:
         rows.append(())
         for condition in pool.conditions(ALL_CONDITIONS):
-            for mode in MODES:
+            for mode in pool.modes:
                 cells = [
                     pool.preserved(condition, regime, mode, RESTKV, budget)
                     for regime in ("pre_query", "query_aware")
                     for budget in BUDGETS
                 ]
-                head = (pool.model, ALL_CONDITIONS[condition], f"{pool.length:,}", mode, str(pool.solved(condition)))
+                head = (pool.subject, ALL_CONDITIONS[condition], f"{pool.length:,}", mode, str(pool.solved(condition)))
                 rows.append((*head, *cells))
     return Table(
         name="tab-restkv",
@@ -220,7 +220,7 @@ def restkv_table(pools: list[Pool]) -> Table:
 
 def dense_table(pools: list[Pool]) -> Table:
     """What the shares are of: dense accuracy, whether a budget can hold the evidence, and the check of ``global``."""
-    model = pools[0].model
+    model = pools[0].subject
     rows: list[tuple[str, ...]] = []
     for condition, title in ALL_CONDITIONS.items():
         asked = [pool for pool in pools if condition in pool.conditions(ALL_CONDITIONS)]
@@ -242,7 +242,7 @@ def dense_table(pools: list[Pool]) -> Table:
                 )
             )
     return Table(
-        name=f"eviction-dense-{model}",
+        name=f"eviction-dense-{pools[0].slug}",
         caption=(
             f"What eviction is measured on, {model}: share of the questions answered with everything visible; of "
             "these, the share whose budget holds the evidence of every possible question; and on how many dropping "
@@ -272,10 +272,11 @@ def evidence_table(pool: Pool) -> Table:
     for condition in pool.conditions(ALL_CONDITIONS):
         rows.append(())
         for arm, title in titles([pool], "pre_query").items():
-            recall = [pool.share(condition, "pre_query", MODES[1], arm, budget, "evidence_kept") for budget in BUDGETS]
+            anywhere = partial(pool.share, condition, "pre_query", "post_prefill", arm, what="evidence_kept")
+            recall = [anywhere(budget=budget) for budget in BUDGETS]
             given = [
                 pool.share(condition, "pre_query", mode, arm, MAIN_BUDGET, f"preserved_given_{what}")
-                for mode in MODES
+                for mode in pool.modes
                 for what in ("kept", "dropped")
             ]
             rows.append(
@@ -288,9 +289,9 @@ def evidence_table(pool: Pool) -> Table:
                 )
             )
     return Table(
-        name=f"eviction-evidence-{pool.model}-{pool.length}",
+        name=f"eviction-evidence-{pool.slug}-{pool.length}",
         caption=(
-            f"Kept evidence, pre-query, {pool.model}: share of the questions all of whose evidence is among the kept "
+            f"Kept evidence, pre-query, {pool.subject}: share of the questions all of whose evidence is among the kept "
             f"blocks, at each budget; and at {percent(MAIN_BUDGET)} the share still answered where it was kept and "
             f"where some was dropped. {described(pool)}."
         ),
@@ -299,7 +300,7 @@ def evidence_table(pool: Pool) -> Table:
             "Policy",
             "n",
             *(f"kept, {percent(budget)}" for budget in BUDGETS),
-            *(f"answered if {what}, {mode}" for mode in MODES for what in ("kept", "dropped")),
+            *(f"answered if {what}, {mode}" for mode in pool.modes for what in ("kept", "dropped")),
         ),
         rows=tuple(rows[1:]),
         notes=(
@@ -312,6 +313,8 @@ def evidence_table(pool: Pool) -> Table:
 def described(pool: Pool) -> str:
     """Size of the documents, beside what the routers were trained on."""
     trained = "the routers' training length" if pool.times == 1 else f"{pool.times:g} × the routers' training length"
+    if isinstance(pool.blocks, str):
+        return f"Documents of at most {pool.length:,} tokens, {pool.blocks}s as blocks, {trained}"
     return f"Documents of {pool.length:,} tokens in {pool.blocks} blocks, {trained}"
 
 

@@ -206,7 +206,8 @@ def bench_seed(length: int) -> int:
 
 
 def bench_documents(tokenizer: PreTrainedTokenizerBase, setting: Setting) -> list[Document]:
-    return sample_documents(TASK, tokenizer, bench_seed(setting.length), setting.length, setting.rounds)
+    seed = bench_seed(setting.length)
+    return sample_documents(TASK, tokenizer, seed, setting.length, setting.rounds, BLOCK_TOKENS)
 
 
 def fresh_router(model: PreTrainedModel) -> BlockRouter:

@@ -1,0 +1,4 @@
+"""KVzip as kvpress runs it, in an environment of its own, on the tokens of the quickstart's documents.
+
+Reading order: ``peer`` (runs there, imports nothing of keepset), ``experiment`` (hands it tokens, keeps what it says).
+"""
