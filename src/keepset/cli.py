@@ -21,6 +21,7 @@ COMMANDS = (
     "teacher",
     "explain",
     "label",
+    "labels",
     "train",
     "prune",
     "ask",
@@ -47,6 +48,7 @@ app = typer.Typer(
 )
 teacher_app = typer.Typer(help="Train and evaluate the teachers of the synthetic tasks.", no_args_is_help=True)
 models_app = typer.Typer(help="Models that need no hub: what there is, and getting it.", no_args_is_help=True)
+labels_app = typer.Typer(help="Look at a folder of labels, count it, check it.", no_args_is_help=True)
 out_console = Console()
 err_console = Console(stderr=True)
 
@@ -179,27 +181,94 @@ def explain(
 @app.command()
 def label(
     data: Annotated[
-        Path, typer.Argument(help="JSONL: context (or blocks), question, answer; candidates, id if wanted.")
+        str,
+        typer.Argument(
+            help="JSONL (gzip or not) or Parquet with context (or blocks), question, answer; candidates, id if wanted. "
+            "Or the folder of a data set, datasets:NAME, or - for standard input."
+        ),
     ],
     model: Annotated[str, typer.Option(help="Bundled name, folder, .gguf file or hub id.")],
-    out: Annotated[Path, typer.Option(help="Folder for the labels; an unfinished job goes on.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the labels; an unfinished job goes on.")] = None,
     blocks: Annotated[str, typer.Option(help="sentence, paragraph, line or a number of tokens.")] = "paragraph",
     effort: Annotated[str, typer.Option(help="evidence, exact, grouped or certified.")] = "evidence",
     shard_rows: Annotated[int, typer.Option(min=1, help="Rows per Parquet file.")] = 256,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes with a model each; with ray, actors: one per GPU or CPU.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    address: Annotated[str | None, typer.Option(help="Of a running Ray cluster; one of this machine if none.")] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="question=query: a field has another name in the data; repeat the option.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Of a data set; the only one, or train.")] = None,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Only say how long it would take; --out is not needed.")
+    ] = False,
 ) -> None:
     """Evidence sets for every row of a data set, as Parquet; run the same command again to go on."""
     from keepset.jobs import Terminated
+    from keepset.jobs import estimate as estimate_labelling
     from keepset.jobs import label as label_data
 
+    columns = _columns(column or [])
+    if estimate:
+        text = estimate_labelling(data, model, blocks, effort, device, workers, columns, split)
+        out_console.print(text, markup=False, highlight=False, soft_wrap=True)
+        return
+    if out is None:
+        raise ValueError("out: expected a folder for the labels, got none; give one with --out")
     try:
-        done = label_data(data, model, out, blocks, effort, shard_rows, device)
+        done = label_data(
+            data, model, out, blocks, effort, shard_rows, device, workers, engine, address, columns, split
+        )
     except KeyboardInterrupt as stop:
         Console(stderr=True).print("stopped; what was finished stays: run the same command again to go on")
         raise typer.Exit(143 if isinstance(stop, Terminated) else 130) from stop
     rejects = f"; {done.rejected:,} rejected, see {out / 'rejects.jsonl'}" if done.rejected else ""
     text = f"{done.rows:,} rows labelled in {out}{rejects} ({done.seconds:.0f} s)"
     out_console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _columns(given: list[str]) -> dict[str, str]:
+    """Field -> column, from field=column."""
+    pairs = [text.partition("=") for text in given]
+    wrong = [text for text, (field, _, name) in zip(given, pairs, strict=True) if not field or not name]
+    if wrong:
+        raise ValueError(f"column: expected a field and the column's name, like question=query, got {wrong[0]!r}")
+    return {field: name for field, _, name in pairs}
+
+
+app.add_typer(labels_app, name="labels")
+LabelsFolder = Annotated[Path, typer.Argument(help="A folder written by 'keepset label'.")]
+
+
+@labels_app.command("show")
+def labels_show(
+    folder: LabelsFolder,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many.")] = 5,
+    line: Annotated[int | None, typer.Option(min=1, help="Only the row of this line of the data.")] = None,
+) -> None:
+    """Rows as a person reads them: question, answer, and the blocks that the answer rests on."""
+    from keepset.jobs.looking import show_rows
+
+    show_rows(folder, rows, line, out_console)
+
+
+@labels_app.command("verify")
+def labels_verify(folder: LabelsFolder) -> None:
+    """Check every byte and every row; the error names the shard that is damaged."""
+    from keepset.jobs.looking import show_verified
+
+    show_verified(folder, out_console)
+
+
+@labels_app.command("stats")
+def labels_stats(folder: LabelsFolder) -> None:
+    """Counts: rows, rejects by reason, evidence by size and case, what it cost."""
+    from keepset.jobs.looking import show_statistics
+
+    show_statistics(folder, out_console)
 
 
 @app.command()

@@ -43,7 +43,7 @@ def replacing_folder(target: Path) -> Iterator[Path]:
     between, the next call puts it back.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    clear_leftovers(target)
+    clear_leftovers(target.parent, glob.escape(target.name))
     temporary = _temporary(target)
     temporary.mkdir()
     aside = temporary.with_suffix(".old")
@@ -74,7 +74,7 @@ def replacing_file(path: Path) -> Iterator[Path]:
     A symbolic link at ``path`` is replaced; what it points to stays as it is.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    clear_leftovers(path)
+    clear_leftovers(path.parent, glob.escape(path.name))
     temporary = _temporary(path)
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | NO_FOLLOW, 0o666))
     try:
@@ -86,12 +86,13 @@ def replacing_file(path: Path) -> Iterator[Path]:
         raise
 
 
-def clear_leftovers(target: Path) -> None:
-    """Removes what killed processes left of ``target``; an old folder that only stepped aside comes back."""
-    for path in target.parent.glob(f".{glob.escape(target.name)}.*"):
+def clear_leftovers(folder: Path, name: str = "*") -> None:
+    """Removes what killed processes left of ``name`` (of everything, without one); an old folder comes back."""
+    for path in folder.glob(f".{name}.*"):
         owner = OWNER.search(path.name)
-        if owner is None or path.name[: owner.start()] != f".{target.name}" or not _left_over(path, owner):
+        if owner is None or not _left_over(path, owner):
             continue
+        target = path.with_name(path.name[1 : owner.start()])
         if owner[3] == "old" and not target.exists():
             os.replace(path, target)
         elif path.is_dir() and not path.is_symlink():

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from filelock import FileLock
 from safetensors.torch import load_file
 
 from keepset.paper.testbed.teachers.checkpoint import checkpoints
@@ -100,15 +99,6 @@ def test_a_finished_teacher_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="already holds a teacher"):
         train_teacher(short(4, seed=1), tmp_path)
     assert same(before, weights(tmp_path))
-
-
-def test_two_runs_do_not_share_a_folder(tmp_path: Path) -> None:
-    with (
-        FileLock(tmp_path / ".lock"),
-        pytest.raises(ValueError, match="another process is training a teacher here; wait for it"),
-    ):
-        train_teacher(short(4), tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [".lock"]
 
 
 def test_a_damaged_checkpoint_is_refused_and_left_alone(tmp_path: Path) -> None:

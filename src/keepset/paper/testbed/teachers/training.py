@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from keepset import seeds
-from keepset.files import alone_in, write_json
+from keepset.files import write_json
 from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.tasks.mixture import DRAWS_PER_STEP, sample_mixture
 from keepset.paper.testbed.teachers.checkpoint import TrainingState, checkpoints, load_checkpoint, save_checkpoint
@@ -35,13 +35,6 @@ def train_teacher(
     Fresh examples every step, each step with its own seed, so a run that is killed and started
     again ends in the same weights. ``stop_after`` ends early, after that many steps in all.
     """
-    with alone_in(out, "training a teacher"):
-        return _train(config, out, device, checkpoint_every, stop_after)
-
-
-def _train(
-    config: TeacherConfig, out: Path, device: str, checkpoint_every: int, stop_after: int | None
-) -> PreTrainedModel:
     model = build_teacher(config)
     model.to(torch.device(device))  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     optimizers = make_optimizers(config.optimizer, model)

@@ -1,0 +1,17 @@
+"""Somebody's text on a terminal: shown, never obeyed."""
+
+import re
+
+STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters but tab and line break; embeddings, overrides and isolates, which turn the order in which later
+characters are shown; and halves of surrogate pairs, which cannot be written at all."""
+
+
+def harmless(text: str) -> str:
+    r"""``text`` with what would steer a terminal written out: an escape becomes ``\x1b``, an override ``\u202e``."""
+    return STEERING.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def one_line(text: str) -> str:
+    """``text`` without line breaks, harmless: for tables and error messages."""
+    return harmless(" ".join(text.split()))
