@@ -360,8 +360,8 @@ def bench(
         str,
         typer.Argument(
             help="engine (labelling, beside Captum and ContextCite), memory (effects, readouts, policies), "
-            "router (routers beside the teacher), prune (pruning beside reading everything) or evidence (natural text, "
-            "beside every other tool)."
+            "router (routers beside the teacher), prune (pruning beside reading everything), evidence (natural text, "
+            "beside every other tool) or reliability (labelling under abuse)."
         ),
     ],
     scale: Annotated[str, typer.Option(help="smoke, small or paper.")] = "small",

@@ -13,7 +13,7 @@ class Squares:
     marks: Path
     differs: bool = False
     """Worker 1 says that it is another one."""
-    fatal: int = -1
+    fatal: int | None = None
     """Task that ends every worker."""
 
     def __call__(self, number: int) -> "Squarer":

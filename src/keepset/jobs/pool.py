@@ -109,6 +109,11 @@ class Pool(Generic[T, R]):
     def identity(self) -> Any:
         return self._identity
 
+    @property
+    def ready(self) -> int:
+        """Workers that can do tasks now."""
+        return len(self._idle) + len(self._busy)
+
     def run(self, tasks: Iterable[T]) -> Iterator[tuple[T, R]]:
         """Every task with its result, as they come."""
         left = iter(tasks)

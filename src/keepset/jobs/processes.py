@@ -86,6 +86,7 @@ def main() -> None:
     except Exception as error:
         error.add_note(f"in a worker:\n{traceback.format_exc()}")
         _say(said, "failed", error)
+        os._exit(1)  # an orderly end would wait for the thread that reads
 
 
 def _receive(given: BinaryIO, tasks: "queue.SimpleQueue[Any]") -> None:

@@ -15,7 +15,7 @@ import torch
 from keepset.jobs.display import Display, expectation
 from keepset.jobs.engines import check_engine, open_pool
 from keepset.jobs.folder import LabelFolder
-from keepset.jobs.labelling import Loaded, StartLabelling, model_name
+from keepset.jobs.labelling import Loaded, ModelIdentity, StartLabelling, model_name
 from keepset.jobs.manifest import LabelJob
 from keepset.jobs.plan import GROUP, RowGroup, ShardPlan, plan_shards
 from keepset.jobs.rules import RULES
@@ -78,19 +78,7 @@ def label(
         plan = plan_shards(open_source(data, columns, split), shard_rows)
         start = StartLabelling(model, blocks, cast(SupportEffort, effort), dict(columns or {}), str(device))
         with open_pool(start, engine, workers, address, str(device)) as pool:
-            job = LabelJob(
-                data=Path(plan.source.name).name,
-                data_sha256=plan.sha256,
-                columns=dict(columns or {}),
-                model=model_name(model),
-                **pool.identity._asdict(),
-                blocks=str(blocks),
-                effort=effort,
-                rule=RULES,
-                shard_rows=shard_rows,
-                versions=package_versions(),
-            )
-            folder = LabelFolder(Path(out), job, plan)
+            folder = LabelFolder(Path(out), label_job(plan, start, pool.identity, shard_rows), plan)
             with folder.open(), Display(plan, folder, pool.workers) as display:
                 for group, done in pool.run(folder.groups()):
                     folder.append(group, done.outcome)
@@ -102,6 +90,22 @@ def label(
             f"{folder.path / 'rejects.jsonl'}; the first one: {reason}"
         )
     return Labelled(folder.path, folder.labelled, folder.rejected, display.new, time.monotonic() - started)
+
+
+def label_job(plan: ShardPlan, start: StartLabelling, identity: ModelIdentity, shard_rows: int) -> LabelJob:
+    """What is done to the rows of ``plan`` by workers that ``start`` makes and that say they are ``identity``."""
+    return LabelJob(
+        data=Path(plan.source.name).name,
+        data_sha256=plan.sha256,
+        columns=dict(start.columns),
+        model=model_name(start.model),
+        **identity._asdict(),
+        blocks=str(start.blocks),
+        effort=start.effort,
+        rule=RULES,
+        shard_rows=shard_rows,
+        versions=package_versions(),
+    )
 
 
 def estimate(
