@@ -378,14 +378,20 @@ def bench(
     _run_jobs({run: job for run, job in jobs.items() if only is None or only in run}, results, scale)
 
 
-def _run_jobs(jobs: "Jobs", results: Path, scale: str) -> None:
-    """Runs what is missing and says how long each took."""
+def _run_jobs(jobs: "Jobs", results: Path, scale: str, together: str | None = None, workers: int = 1) -> None:
+    """Runs what is missing and says how long each took; ``workers`` jobs of the experiment ``together`` at a time."""
     from keepset.paper.experiment import finished, run_missing
 
     done = finished(jobs, results, scale)
     minutes = sum(result.seconds for result in done.values()) / 60
     out_console.print(f"{len(done)} of {len(jobs)} results are there ({minutes:.1f} minutes); running the rest")
-    for name, result in run_missing(jobs, results, scale):
+    if together:
+        from keepset.paper.parallel import run_missing_together
+
+        made = run_missing_together(together, jobs, results, scale, workers)
+    else:
+        made = run_missing(jobs, results, scale)
+    for name, result in made:
         out_console.print(f"  {name}: {result.seconds / 60:.1f} minutes")
 
 
@@ -400,6 +406,7 @@ def reproduce(
     list_only: Annotated[
         bool, typer.Option("--list", help="Show each experiment's state and time, run nothing.")
     ] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Runs of an experiment at a time, a process each.")] = 1,
 ) -> None:
     """Run the experiments whose results are missing, all by default; finished ones stay."""
     from keepset.paper.catalogue import find_experiments
@@ -412,7 +419,7 @@ def reproduce(
         return
     for name, experiment in experiments.items():
         out_console.print(name)
-        _run_jobs(experiment.jobs(scale), results, scale)
+        _run_jobs(experiment.jobs(scale), results, scale, name if workers > 1 else None, workers)
 
 
 def _experiment_states(experiments: "dict[str, Experiment]", results: Path, scale: str) -> Table:

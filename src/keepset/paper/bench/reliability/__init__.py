@@ -211,7 +211,7 @@ def load_table(results: Results) -> Table:
         rows=tuple(rows),
         notes=(
             "Memory: of the writing process, with remembered labels, so that only its own work is measured; it takes "
-            f"{1e3 * writer:.2f} ms per row.",
+            f"{1e3 * writer:.2f} ms of CPU time per row.",
             "Simulated: workers that take 1 second per row, and the writing process with the time above, through the "
             "pool that runs real ones.",
         ),
@@ -228,7 +228,7 @@ def growth(results: Results, rows: int) -> float:
 
 
 def writer_seconds(results: Results) -> float:
-    """Of the process that writes, per row."""
+    """CPU time of the process that writes, per row."""
     rows = memory_rows(results)[-1]
     return results.value("seconds", run="memory", rows=rows) / rows
 
