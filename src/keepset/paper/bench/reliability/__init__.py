@@ -32,6 +32,10 @@ KILLS = {"kills-1": 1, "kills-2": 2, ON_RAY: NODES}
 """Run -> its workers."""
 MANY = (1, 2, 8, 64, 512, 1_000)
 """Workers of the simulation."""
+MILLION = 1_000_000
+BLOCKS = 64
+ASSUMED_PARAMETERS, ASSUMED_FLOPS, ASSUMED_START = 8e9, 4e14, 120.0
+"""Of a model, of a GPU per second (40 % of what a GPU of 2023 promises in bfloat16), seconds."""
 MOST_GROWTH = 1.2
 """Of peak memory, from few rows to many."""
 
@@ -239,6 +243,34 @@ def speedup(results: Results, workers: int, row_seconds: float = 1.0) -> float:
     return rows * row_seconds / load.simulated_seconds(workers, rows, row_seconds, writer_seconds(results))
 
 
+def million_table(results: Results) -> Table:
+    """On paper: a million documents by more and more GPUs."""
+    tokens = results.value("tokens", subject="records", n_blocks=BLOCKS, side="evidence", quantile="median")
+    row_seconds = tokens * 2 * ASSUMED_PARAMETERS / ASSUMED_FLOPS
+    rows = SIZES[results.run(run="memory").scale]["simulated"]
+    found: list[tuple[str, ...]] = []
+    for gpus, folders in ((1, 1), (8, 1), (125, 1), (1_000, 1), (1_000, 8)):
+        share = load.simulated_seconds(gpus // folders, rows, row_seconds, writer_seconds(results))
+        working = share / rows * MILLION / folders
+        busy = MILLION * row_seconds / gpus / working
+        total = (ASSUMED_START + working) / 60
+        found.append((f"{gpus:,}", f"{folders}", f"{MILLION / working:,.0f}", f"{100 * busy:.0f} %", f"{total:,.0f}"))
+    context = results.run(subject="records", n_blocks=BLOCKS).config["context_tokens"]
+    return Table(
+        name="reliability-million",
+        caption="On paper, not run: labelling a million documents.",
+        columns=("GPUs", "Folders", "Rows per second", "GPUs busy", "Minutes"),
+        rows=tuple(found),
+        notes=(
+            f"Measured: {tokens:,.0f} tokens through the model for the evidence of a document of {BLOCKS} blocks and "
+            f"{context:,} tokens (engine), {1e3 * writer_seconds(results):.2f} ms of the writing process per row.",
+            f"Assumed: a model of {ASSUMED_PARAMETERS / 1e9:.0f} billion parameters, 2 operations per parameter and token, "
+            f"{ASSUMED_FLOPS / 1e12:.0f} Tflop/s sustained by each GPU, {ASSUMED_START:.0f} s until workers have loaded it, "
+            "no time for the network.",
+        ),
+    )
+
+
 def reliability_claims(results: Results) -> list[Claim]:
     """What labelling promises."""
     claims = []
@@ -265,6 +297,7 @@ EXPERIMENT = Experiment(
     reports=(
         Report("Labelling under abuse", "cost", reliability_table, beyond=True),
         Report("Memory and throughput of labelling", "cost", load_table, beyond=True),
+        Report("A million documents, on paper", "cost", million_table, needs=("engine",), beyond=True),
     ),
     claims=reliability_claims,
     bench=True,
