@@ -80,7 +80,7 @@ class RayActors(Crew):
     def _say_waiting(self) -> None:
         there = {name: self._ray.cluster_resources().get(name, 0) for name in ("CPU", "GPU")}
         Console(stderr=True).print(
-            f"waiting for room in the cluster: a worker asks for {self._asks['num_cpus']} CPUs and "
+            f"waiting for workers to start: each asks for {self._asks['num_cpus']} CPUs and "
             f"{self._asks['num_gpus']} GPUs, the cluster has {there['CPU']:.0f} and {there['GPU']:.0f} in all",
             highlight=False,
             soft_wrap=True,
