@@ -36,7 +36,8 @@ def test_nothing_is_lost_doubled_or_different(written: Results) -> None:
 
 def test_the_tables_and_claims_follow_the_results(written: Results) -> None:
     table = reliability.reliability_table(written)
-    assert table.rows[0][:2] == ("kills: 3 of a writer", "120 rows, 1 worker")
+    assert table.rows[0][0] == "kills: 3 of a writer"
+    assert table.rows[0][1].endswith("jobs, 1 worker")
     assert len(reliability.load_table(written).rows) == 12
     assert {claim.verdict for claim in reliability.reliability_claims(written)} == {HOLDS}
     flips = written.runs["reliability/flips"]

@@ -7,9 +7,9 @@ Ray, workers are hit, and once a whole node, after which another node joins.
 import multiprocessing
 import os
 import random
-import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from multiprocessing.process import BaseProcess
@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 
 from keepset.jobs import label
+from keepset.jobs.plan import GROUP
 from keepset.paper.bench.models import tiny_model
 from keepset.paper.bench.reliability.folders import SHARD_ROWS
 from keepset.paper.bench.timing import one_thread
@@ -31,13 +32,13 @@ NODES = 3
 
 
 def progress(out: Path) -> int:
-    """Grows with every group and every shard that is done."""
-    tables = len(list((out / "data").glob("*.parquet")))
-    journals = 0
+    """Groups that are done. A table counts whole, and its journal no more, whichever of the two a kill leaves."""
+    tables = {path.stem for path in (out / "data").glob("*.parquet")}
+    groups = len(tables) * -(-SHARD_ROWS // GROUP)
     for path in out.glob(".shard-*.journal"):
         with suppress(FileNotFoundError):  # a shard was finished meanwhile
-            journals += path.read_bytes().count(b"\n")
-    return tables * (SHARD_ROWS + 1) + journals
+            groups += 0 if path.stem.removeprefix(".") in tables else path.read_bytes().count(b"\n")
+    return groups
 
 
 def wait_for_more(out: Path, more: int, over: Callable[[], bool]) -> bool:
@@ -97,31 +98,24 @@ def kill_on_ray(data: Path, out: Path, kills: int, seed: int) -> dict[str, int]:
     from ray.cluster_utils import Cluster
 
     rng = random.Random(seed)
+    killed = {"worker": 0, "node": 0}
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     nodes = [cluster.add_node(num_cpus=1) for _ in range(NODES - 1)]
-    killed = {"worker": 0, "node": 0}
-    over = threading.Event()
-
-    def attack() -> None:
-        while sum(killed.values()) < kills and wait_for_more(out, rng.randint(1, MOST_GROUPS), over.is_set):
-            actors = [found for found in psutil.process_iter(["cmdline"]) if is_actor(found)]
-            if sum(killed.values()) == kills // 2 and not killed["node"]:
+    with ThreadPoolExecutor(1) as thread:  # nodes can be killed and added by the main thread alone
+        job = thread.submit(run_job, data, out, NODES, engine="ray", address=cluster.address)
+        while sum(killed.values()) < kills and wait_for_more(out, rng.randint(1, MOST_GROUPS), job.done):
+            if sum(killed.values()) == kills // 2:
                 cluster.remove_node(nodes.pop(), allow_graceful=False)
                 cluster.add_node(num_cpus=1)
                 killed["node"] += 1
-            elif actors:
+                continue
+            actors = [found for found in psutil.process_iter(["cmdline"]) if is_actor(found)]
+            if actors:
                 with suppress(psutil.NoSuchProcess):
                     rng.choice(actors).kill()
                     killed["worker"] += 1
-
-    attacker = threading.Thread(target=attack)
-    attacker.start()
-    try:
-        run_job(data, out, NODES, engine="ray", address=cluster.address)
-    finally:
-        over.set()
-        attacker.join()
-        cluster.shutdown()
+        job.result()
+    cluster.shutdown()
     return killed
 
 
