@@ -273,8 +273,8 @@ def million_table(results: Results) -> Table:
             f"Measured: {tokens:,.0f} tokens through the model for the evidence of a document of {BLOCKS} blocks and "
             f"{context:,} tokens (engine), {1e3 * writer_seconds(results):.2f} ms of the writing process per row.",
             f"Assumed: a model of {ASSUMED_PARAMETERS / 1e9:.0f} billion parameters, 2 operations per parameter and "
-            f"token, {ASSUMED_FLOPS / 1e12:.0f} Tflop/s sustained by each GPU, {ASSUMED_START:.0f} s until workers have "
-            "loaded it, no time for the network.",
+            f"token, {ASSUMED_FLOPS / 1e12:.0f} Tflop/s sustained by each GPU, {ASSUMED_START:.0f} s until workers "
+            "have loaded it, no time for the network.",
         ),
     )
 
