@@ -27,7 +27,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256 as sha256_of
 from pathlib import Path
 
@@ -69,15 +69,12 @@ class LabelFolder:
     @contextmanager
     def open(self) -> Iterator[None]:
         """Inside, the folder is this process's alone, and what earlier ones finished is known."""
-        with explained(self.path):
-            self._refuse_links()
-            lock = alone_in(self.path, "writing labels")
-            lock.__enter__()
-        try:
+        with ExitStack() as stack:
+            with explained(self.path):
+                self._refuse_links()
+                stack.enter_context(alone_in(self.path, "writing labels"))
             self._begin()
             yield
-        finally:
-            lock.__exit__(None, None, None)
 
     @property
     def labelled(self) -> int:
