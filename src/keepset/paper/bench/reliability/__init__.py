@@ -159,10 +159,13 @@ def _result(
     )
 
 
+def there(results: Results, *runs: str) -> bool:
+    return set(runs) <= set(results.of(NAME).coordinates("run"))
+
+
 def kill_runs(results: Results) -> dict[str, RunResult]:
     """Those that are there: Ray is a package of its own."""
-    runs = {str(run.at["run"]): run for run in results.runs.values()}
-    return {name: runs[name] for name in KILLS if name in runs}
+    return {name: results.run(run=name) for name in KILLS if there(results, name)}
 
 
 def workers_of(run: RunResult) -> str:
@@ -203,8 +206,10 @@ def killed_in(results: Results, run: str) -> dict[str, float]:
     return dict(zip(found["of"], found["value"], strict=True))
 
 
-def load_table(results: Results) -> Table:
+def load_table(results: Results) -> list[Table]:
     """Memory, and how throughput grows with workers: measured, then simulated."""
+    if not there(results, "memory", "throughput"):
+        return []
     peaks = {rows: results.value("peak_bytes", run="memory", rows=rows) for rows in memory_rows(results)}
     rows: list[tuple[str, ...]] = [
         (f"peak memory, {n:,} rows", f"{peak / 1e9:.3f} GB", f"{growth(results, n):.2f}") for n, peak in peaks.items()
@@ -216,7 +221,7 @@ def load_table(results: Results) -> Table:
     for workers in MANY:
         ratio = speedup(results, workers)
         rows.append((f"{workers:,} workers, simulated", f"{ratio:,.0f} rows/s", f"{ratio:,.1f}"))
-    return Table(
+    table = Table(
         name="reliability-load",
         caption="Memory and throughput of a labelling job; ratios are to the first line of each part.",
         columns=("What", "Measured", "Ratio"),
@@ -228,6 +233,7 @@ def load_table(results: Results) -> Table:
             "pool that runs real ones.",
         ),
     )
+    return [table]
 
 
 def memory_rows(results: Results) -> list[int]:
@@ -251,8 +257,10 @@ def speedup(results: Results, workers: int, row_seconds: float = 1.0) -> float:
     return rows * row_seconds / load.simulated_seconds(workers, rows, row_seconds, writer_seconds(results))
 
 
-def million_table(results: Results) -> Table:
+def million_table(results: Results) -> list[Table]:
     """On paper: a million documents by more and more GPUs."""
+    if not there(results, "memory"):
+        return []
     tokens = results.value("tokens", subject="records", n_blocks=BLOCKS, side="evidence", quantile="median")
     row_seconds = tokens * 2 * ASSUMED_PARAMETERS / ASSUMED_FLOPS
     rows = SIZES[results.run(run="memory").scale]["simulated"]
@@ -264,7 +272,7 @@ def million_table(results: Results) -> Table:
         total = (ASSUMED_START + working) / 60
         found.append((f"{gpus:,}", f"{folders}", f"{MILLION / working:,.0f}", f"{100 * busy:.0f} %", f"{total:,.0f}"))
     context = results.run(subject="records", n_blocks=BLOCKS).config["context_tokens"]
-    return Table(
+    table = Table(
         name="reliability-million",
         caption="On paper, not run: labelling a million documents.",
         columns=("GPUs", "Folders", "Rows per second", "GPUs busy", "Minutes"),
@@ -277,6 +285,7 @@ def million_table(results: Results) -> Table:
             "have loaded it, no time for the network.",
         ),
     )
+    return [table]
 
 
 def reliability_claims(results: Results) -> list[Claim]:
@@ -288,10 +297,11 @@ def reliability_claims(results: Results) -> list[Claim]:
         here += ", ".join(f"{n:.0f} {'other files' if what == 'files' else what}" for what, n in wrong.items())
         claim = f"Killed again and again, {workers_of(run)}: the same labels, none lost, none twice"
         claims.append(Claim(claim, "-", here, f"{run.counts['rows']}", FAILS if any(wrong.values()) else HOLDS))
-    few, many = memory_rows(results)
-    ratio = growth(results, many)
-    claim = f"Peak memory grows at most {MOST_GROWTH}-fold from {few:,} to {many:,} rows"
-    claims.append(Claim(claim, "-", f"{ratio:.2f}", "1", HOLDS if ratio <= MOST_GROWTH else FAILS))
+    if there(results, "memory"):
+        few, many = memory_rows(results)
+        ratio = growth(results, many)
+        claim = f"Peak memory grows at most {MOST_GROWTH}-fold from {few:,} to {many:,} rows"
+        claims.append(Claim(claim, "-", f"{ratio:.2f}", "1", HOLDS if ratio <= MOST_GROWTH else FAILS))
     different = results.metric("different", run="flips")
     claim = "No flipped bit of a shard reads back different"
     claims.append(Claim(claim, "-", f"{different.value:.0f}", f"{different.n}", FAILS if different.value else HOLDS))
