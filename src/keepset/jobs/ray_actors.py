@@ -96,7 +96,7 @@ class Cluster:
         if self._own:
             here = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
             try:
-                self._ray.init(address=address, log_to_driver=False, logging_level="ERROR", **here)
+                self._ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **here)
             except ConnectionError as error:
                 raise ValueError(f"address: expected a running Ray cluster at {address}, got: {error}") from error
 
