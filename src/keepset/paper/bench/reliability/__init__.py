@@ -229,8 +229,8 @@ def load_table(results: Results) -> list[Table]:
         notes=(
             "Memory: of the writing process, with remembered labels, so that only its own work is measured; it takes "
             f"{1e3 * writer:.2f} ms of CPU time per row.",
-            "Workers: wall clock of one thread each, without their start; on a machine that is busy with other work the "
-            "ratio is lower than its cores allow.",
+            "Workers: wall clock of one thread each, without their start; where the machine is busy with other work, "
+            "the ratio is lower than its cores allow.",
             "Simulated: workers that take 1 second per row, and the writing process with the time above, through the "
             "pool that runs real ones.",
         ),
