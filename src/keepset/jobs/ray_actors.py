@@ -97,8 +97,9 @@ class Cluster:
             here = {} if address else {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
             try:
                 self._ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **here)
-            except ConnectionError as error:
-                raise ValueError(f"address: expected a running Ray cluster at {address}, got: {error}") from error
+            except Exception as error:  # where a cluster does not come up in time, Ray raises just that
+                where = f"a running Ray cluster at {address}" if address else "Ray to start on this machine"
+                raise ValueError(f"engine ray: expected {where}, got: {' '.join(str(error).split())}") from error
 
     def amount(self, resource: str) -> int:
         return int(self._ray.cluster_resources().get(resource, 0))
