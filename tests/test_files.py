@@ -2,12 +2,47 @@
 
 import errno
 import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
-from keepset.files import check_output, read_record, replacing_folder, write_json, write_text
+import keepset.files
+from keepset.files import (
+    alone_in,
+    check_output,
+    open_appending,
+    read_record,
+    replacing_folder,
+    write_json,
+    write_text,
+)
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import keepset.files
+from keepset.files import replacing_folder, write_text
+path = Path(sys.argv[2])
+if sys.argv[1] == "file":
+    keepset.files._flush = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+    write_text(path, "new")
+replace = os.replace
+def stop(source, target):
+    if Path(target) == path:
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+if sys.argv[1] == "gap":
+    os.replace = stop
+    keepset.files.exchange = lambda *_: False
+with replacing_folder(path) as temporary:
+    (temporary / "a.txt").write_text("new")
+    if sys.argv[1] == "writing":
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 def fail_at(monkeypatch: pytest.MonkeyPatch, name: str, call: int) -> None:
@@ -83,6 +118,7 @@ def test_a_failed_folder_leaves_the_old_one_alone(
 ) -> None:
     target = tmp_path / "folder"
     fill(target, "old")
+    monkeypatch.setattr(keepset.files, "exchange", lambda *_: False)
     fail_at(monkeypatch, failing, call)
     with pytest.raises(OSError, match="No space left"):
         fill(target, "new")
@@ -168,3 +204,91 @@ def test_a_folder_that_cannot_be_written_to_is_refused_first(tmp_path: Path) -> 
     tmp_path.chmod(0o555)
     with pytest.raises(ValueError, match="expected a folder that can be written to"):
         check_output(tmp_path / "a.html")
+
+
+def killed(what: str, path: Path) -> None:
+    assert subprocess.run([sys.executable, "-c", KILLED, what, str(path)], check=False).returncode == -9
+
+
+@pytest.mark.parametrize("can_exchange", [True, False])
+def test_a_folder_being_replaced_is_never_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can_exchange: bool
+) -> None:
+    """Where the system can exchange two names; elsewhere there is a gap, which the next test is about."""
+    target = tmp_path / "folder"
+    fill(target, "0")
+    if can_exchange and not keepset.files.exchange(target, target):
+        pytest.skip("this file system cannot exchange two names")
+    if not can_exchange:
+        monkeypatch.setattr(keepset.files, "exchange", lambda *_: False)
+    missing, stop = [], threading.Event()
+
+    def look() -> None:
+        while not stop.is_set():
+            missing.append(not os.path.lexists(target))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    for i in range(100):
+        fill(target, str(i))
+    stop.set()
+    looking.join()
+    assert (target / "inner" / "a.txt").read_text() == "99"
+    assert names(tmp_path) == ["folder"]
+    assert len(missing) > 100
+    assert not can_exchange or not any(missing)
+
+
+def test_killed_between_two_renames_the_old_folder_comes_back(tmp_path: Path) -> None:
+    target = tmp_path / "folder"
+    fill(target, "old")
+    killed("gap", target)
+    assert not target.exists(), "else nothing was tested"
+    with replacing_folder(target):
+        assert names(target) == ["inner"]
+    assert names(tmp_path) == ["folder"]
+
+
+@pytest.mark.parametrize(("what", "name"), [("writing", "folder"), ("file", "a.txt")])
+def test_what_a_kill_leaves_behind_is_cleared_by_the_next_write(tmp_path: Path, what: str, name: str) -> None:
+    killed(what, tmp_path / name)
+    assert [left.startswith(f".{name}.") for left in names(tmp_path)] == [True]
+    others = tmp_path / f".{name}.notes", tmp_path / f".other-{name}.0-1-2.tmp"
+    for other in others:
+        other.touch()
+    if what == "file":
+        write_text(tmp_path / name, "new")
+    else:
+        fill(tmp_path / name, "new")
+    assert names(tmp_path) == sorted([name, *(other.name for other in others)])
+
+
+def test_what_another_process_is_writing_stays(tmp_path: Path) -> None:
+    with keepset.files.replacing_file(tmp_path / "a.txt") as first:
+        first.write_text("first")
+        write_text(tmp_path / "a.txt", "second")
+        assert first.exists()
+    assert (tmp_path / "a.txt").read_text() == "first"
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere.txt"
+    elsewhere.write_text("years of work")
+    for name in ("a.txt", ".a.txt.tmp", "b.txt", ".lock"):
+        (tmp_path / name).symlink_to(elsewhere)
+    write_text(tmp_path / "a.txt", "new")
+    assert not (tmp_path / "a.txt").is_symlink()
+    with pytest.raises(ValueError, match=r"b.txt: expected a file or folder of its own, got a symbolic link to"):
+        open_appending(tmp_path / "b.txt")
+    with pytest.raises(ValueError, match=r".lock: expected a file .* remove the link"), alone_in(tmp_path, "writing"):
+        pass
+    assert elsewhere.read_text() == "years of work"
+
+
+def test_new_files_may_be_read_by_whom_the_mask_lets(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_text(tmp_path / "a.txt", "new")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.txt").stat().st_mode & 0o777 == 0o640

@@ -24,6 +24,7 @@ COMMANDS = (
     "teacher",
     "explain",
     "label",
+    "labels",
     "train",
     "prune",
     "ask",
@@ -62,6 +63,11 @@ teacher_app = typer.Typer(
 models_app = typer.Typer(
     help="Models that need no hub: what there is, and getting it.",
     epilog=example("keepset models list"),
+    no_args_is_help=True,
+)
+labels_app = typer.Typer(
+    help="Look at a folder of labels, count it, check it.",
+    epilog=example("keepset labels stats labels"),
     no_args_is_help=True,
 )
 out_console = Console()
@@ -227,30 +233,96 @@ def explain(
 @app.command(epilog=example("keepset label docs/examples/facts.jsonl --model smollm2-135m-instruct --out labels"))
 def label(
     data: Annotated[
-        Path, typer.Argument(help="JSONL: context (or blocks), question, answer; candidates, id if wanted.")
+        str,
+        typer.Argument(
+            help="JSONL (gzip or not) or Parquet with context (or blocks), question, answer; candidates, id if wanted. "
+            "Or the folder of a data set, datasets:NAME, or - for standard input."
+        ),
     ],
     model: Annotated[str, typer.Option(help="Bundled name, folder, .gguf file or hub id.")],
-    out: Annotated[Path, typer.Option(help="Folder for the labels; an unfinished job goes on.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the labels; an unfinished job goes on.")] = None,
     blocks: Annotated[str, typer.Option(help="sentence, paragraph, line or a number of tokens.")] = "sentence",
     effort: Annotated[str, typer.Option(help="evidence, exact, grouped or certified.")] = "evidence",
     shard_rows: Annotated[int, typer.Option(min=1, help="Rows per Parquet file.")] = 256,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
     quantize: Annotated[str | None, typer.Option(help="int8: faster where the CPU multiplies whole numbers.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes with a model each; with ray, actors: one per GPU or CPU.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    address: Annotated[str | None, typer.Option(help="Of a running Ray cluster; one of this machine if none.")] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="question=query: a field has another name in the data; repeat the option.")
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Of a data set; the only one, or train.")] = None,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Only say how long it would take; --out is not needed.")
+    ] = False,
 ) -> None:
     """Evidence sets for every row of a data set, as Parquet; run the same command again to go on."""
     from keepset.jobs import Terminated
+    from keepset.jobs import estimate as estimate_labelling
     from keepset.jobs import label as label_data
     from keepset.models.quantize import check_quantize
 
+    columns, rounded = _columns(column or []), check_quantize(quantize)
+    if estimate:
+        text = estimate_labelling(data, model, blocks, effort, device, rounded, workers, columns, split)
+        out_console.print(text, markup=False, highlight=False, soft_wrap=True)
+        return
+    if out is None:
+        raise ValueError("out: expected a folder for the labels, got none; give one with --out")
     check_output(out, folder=True)
+    where = (workers, engine, address)
     try:
-        done = label_data(data, model, out, blocks, effort, shard_rows, device, check_quantize(quantize))
+        done = label_data(data, model, out, blocks, effort, shard_rows, device, rounded, *where, columns, split)
     except KeyboardInterrupt as stop:
         Console(stderr=True).print("stopped; what was finished stays: run the same command again to go on")
         raise typer.Exit(143 if isinstance(stop, Terminated) else 130) from stop
     rejects = f"; {done.rejected:,} rejected, see {out / 'rejects.jsonl'}" if done.rejected else ""
     text = f"{done.rows:,} rows labelled in {out}{rejects} ({done.seconds:.0f} s)"
     out_console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _columns(given: list[str]) -> dict[str, str]:
+    """Field -> column, from field=column."""
+    pairs = [text.partition("=") for text in given]
+    wrong = [text for text, (field, _, name) in zip(given, pairs, strict=True) if not field or not name]
+    if wrong:
+        raise ValueError(f"column: expected a field and the column's name, like question=query, got {wrong[0]!r}")
+    return {field: name for field, _, name in pairs}
+
+
+app.add_typer(labels_app, name="labels")
+LabelsFolder = Annotated[Path, typer.Argument(help="A folder written by 'keepset label'.")]
+
+
+@labels_app.command("show", epilog=example("keepset labels show labels --rows 3"))
+def labels_show(
+    folder: LabelsFolder,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many.")] = 5,
+    line: Annotated[int | None, typer.Option(min=1, help="Only the row of this line of the data.")] = None,
+) -> None:
+    """Rows as a person reads them: question, answer, and the blocks that the answer rests on."""
+    from keepset.jobs.looking import show_rows
+
+    show_rows(folder, rows, line, out_console)
+
+
+@labels_app.command("verify", epilog=example("keepset labels verify labels"))
+def labels_verify(folder: LabelsFolder) -> None:
+    """Check every byte and every row; the error names the shard that is damaged."""
+    from keepset.jobs.looking import show_verified
+
+    show_verified(folder, out_console)
+
+
+@labels_app.command("stats", epilog=example("keepset labels stats labels"))
+def labels_stats(folder: LabelsFolder) -> None:
+    """Counts: rows, rejects by reason, evidence by size and case, what it cost."""
+    from keepset.jobs.looking import show_statistics
+
+    show_statistics(folder, out_console)
 
 
 @app.command(epilog=example("keepset train labels --out router"))
@@ -265,16 +337,12 @@ def train(
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
 ) -> None:
     """Train a router on labels: it scores the blocks of new documents for 'keepset prune'."""
-    from keepset.jobs.training import check_labels
     from keepset.jobs.training import train as train_router
-    from keepset.models.loading import check_named_model
     from keepset.routers.network import check_replaceable
     from keepset.routers.trained_blocks import describe
 
     check_output(out, folder=True)
     check_replaceable(out)
-    if model is None:
-        model = check_named_model(check_labels(labels).job.model, labels)
     router = train_router(labels, model, regime, target, steps, seed, device)
     router.save_pretrained(out)
     cut = describe(router.blocks)
@@ -360,8 +428,8 @@ def bench(
         str,
         typer.Argument(
             help="engine (labelling, beside Captum and ContextCite), memory (effects, readouts, policies), "
-            "router (routers beside the teacher), prune (pruning beside reading everything) or evidence (natural text, "
-            "beside every other tool)."
+            "router (routers beside the teacher), prune (pruning beside reading everything), evidence (natural text, "
+            "beside every other tool) or reliability (labelling under abuse)."
         ),
     ],
     scale: Annotated[str, typer.Option(help="smoke, small or paper.")] = "small",
@@ -379,14 +447,20 @@ def bench(
     _run_jobs({run: job for run, job in jobs.items() if only is None or only in run}, results, scale)
 
 
-def _run_jobs(jobs: "Jobs", results: Path, scale: str) -> None:
-    """Runs what is missing and says how long each took."""
+def _run_jobs(jobs: "Jobs", results: Path, scale: str, together: str | None = None, workers: int = 1) -> None:
+    """Runs what is missing and says how long each took; ``workers`` jobs of the experiment ``together`` at a time."""
     from keepset.paper.experiment import finished, run_missing
 
     done = finished(jobs, results, scale)
     minutes = sum(result.seconds for result in done.values()) / 60
     out_console.print(f"{len(done)} of {len(jobs)} results are there ({minutes:.1f} minutes); running the rest")
-    for name, result in run_missing(jobs, results, scale):
+    if together:
+        from keepset.paper.parallel import run_missing_together
+
+        made = run_missing_together(together, jobs, results, scale, workers)
+    else:
+        made = run_missing(jobs, results, scale)
+    for name, result in made:
         out_console.print(f"  {name}: {result.seconds / 60:.1f} minutes")
 
 
@@ -401,6 +475,7 @@ def reproduce(
     list_only: Annotated[
         bool, typer.Option("--list", help="Show each experiment's state and time, run nothing.")
     ] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Runs of an experiment at a time, a process each.")] = 1,
 ) -> None:
     """Run the experiments whose results are missing, all by default; finished ones stay."""
     from keepset.paper.catalogue import find_experiments
@@ -414,7 +489,7 @@ def reproduce(
     check_output(results, folder=True)
     for name, experiment in experiments.items():
         out_console.print(name)
-        _run_jobs(experiment.jobs(scale), results, scale)
+        _run_jobs(experiment.jobs(scale), results, scale, name if workers > 1 else None, workers)
 
 
 def _experiment_states(experiments: "dict[str, Experiment]", results: Path, scale: str) -> Table:

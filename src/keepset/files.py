@@ -1,56 +1,85 @@
-"""Writing to disk so that a crash leaves the old file or the new one, never half of one."""
+"""Writing to disk so that a crash leaves the old file or the new one, never half of one, and never somebody else's.
 
+Temporary names are hidden, exclusive and say whose they are (``.name.host-process-random.tmp``): what a kill leaves
+behind is cleared away by the next write to the same name, and what another process is writing is left alone.
+"""
+
+import ctypes
+import errno
+import glob
 import hashlib
 import json
 import os
+import platform
+import re
+import secrets
 import shlex
 import shutil
-import tempfile
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
+import psutil
+from filelock import FileLock, Timeout
 from pydantic import BaseModel, ValidationError
 
 M = TypeVar("M", bound=BaseModel)
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+"""Fails on a symbolic link; Windows has no such flag."""
+OWNER = re.compile(r"\.([0-9a-f]{8})-(\d+)-[0-9a-f]{8}\.(tmp|old)$")
+"""End of a temporary name: host, process, random."""
+FOREIGN_AGE = 86_400.0
+"""Seconds after which what another host has left behind counts as left over: its processes cannot be asked."""
+
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
+"""For ``renameat2`` of Linux."""
 
 
 @contextmanager
 def replacing_folder(target: Path) -> Iterator[Path]:
     """A temporary folder that becomes ``target`` when the block ends well, and vanishes otherwise.
 
-    A folder cannot be renamed over a full one, so an old ``target`` steps aside first and comes back on failure.
+    Old and new change places in one step where the system can. Elsewhere the old one steps aside first; killed in
+    between, the next call puts it back.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    aside = temporary.with_name(f"{temporary.name}.old")
+    clear_leftovers(target.parent, glob.escape(target.name))
+    temporary = _temporary(target)
+    temporary.mkdir()
+    aside = temporary.with_suffix(".old")
     try:
         yield temporary
         for path in temporary.rglob("*"):
             if path.is_file():
                 path.chmod(0o644)
                 _flush(path)
-        temporary.chmod(0o755)
-        if target.exists():
+        if not target.exists():
+            os.replace(temporary, target)
+        elif not exchange(temporary, target):
             os.replace(target, aside)
-        os.replace(temporary, target)
+            os.replace(temporary, target)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         if aside.exists() and not target.exists():
             os.replace(aside, target)
         raise
-    shutil.rmtree(aside, ignore_errors=True)
+    for old in (temporary, aside):
+        shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager
 def replacing_file(path: Path) -> Iterator[Path]:
     """A temporary file that becomes ``path`` when the block ends well, and vanishes otherwise.
 
-    Its name is fixed, so that what a kill leaves behind is overwritten by the next attempt.
+    A symbolic link at ``path`` is replaced; what it points to stays as it is.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
+    clear_leftovers(path.parent, glob.escape(path.name))
+    temporary = _temporary(path)
+    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | NO_FOLLOW, 0o666))
     try:
         yield temporary
         _flush(temporary)
@@ -58,6 +87,64 @@ def replacing_file(path: Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def clear_leftovers(folder: Path, name: str = "*") -> None:
+    """Removes what killed processes left of ``name`` (of everything, without one); an old folder comes back."""
+    for path in folder.glob(f".{name}.*"):
+        owner = OWNER.search(path.name)
+        if owner is None or not _left_over(path, owner):
+            continue
+        target = path.with_name(path.name[1 : owner.start()])
+        if owner[3] == "old" and not target.exists():
+            os.replace(path, target)
+        elif path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def exchange(one: Path, other: Path) -> bool:
+    """Lets two paths change places in one step; False where the system cannot."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+    if rename is None:
+        return False
+    if rename(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL):  # an old kernel, or a file system without it
+        return False
+    raise OSError(number, os.strerror(number), str(other))
+
+
+def open_appending(path: Path) -> BinaryIO:
+    """For bytes at the end of ``path``, which is made where it is missing; a symbolic link is refused."""
+    refuse_link(path)
+    return os.fdopen(os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY | NO_FOLLOW, 0o666), "ab")
+
+
+def refuse_link(path: Path) -> None:
+    """A link would send what is written here somewhere else."""
+    if path.is_symlink():
+        raise ValueError(
+            f"{path}: expected a file or folder of its own, got a symbolic link to {os.readlink(path)}; remove the link"
+        )
+
+
+@contextmanager
+def alone_in(folder: Path, doing: str) -> Iterator[None]:
+    """Inside, no other process does the same in ``folder``; ``doing`` says what that is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    refuse_link(folder / ".lock")
+    lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise ValueError(f"{folder}: another process is {doing} here; wait for it") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def write_text(path: Path, text: str) -> None:
@@ -120,6 +207,24 @@ def sha256(path: Path) -> str:
         while chunk := file.read(1 << 20):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+
+def _host() -> str:
+    return hashlib.sha256(platform.node().encode()).hexdigest()[:8]
+
+
+def _left_over(path: Path, owner: re.Match[str]) -> bool:
+    """Whoever made it is gone."""
+    if owner[1] == _host():
+        return not psutil.pid_exists(int(owner[2]))
+    try:
+        return time.time() - path.lstat().st_mtime > FOREIGN_AGE
+    except FileNotFoundError:
+        return False
 
 
 def _flush(path: Path) -> None:

@@ -18,8 +18,7 @@ import keepset
 from keepset import seeds
 from keepset.files import write_text
 from keepset.jobs.labelling import LabelRow
-from keepset.jobs.tables import read_rows
-from keepset.jobs.training import check_labels
+from keepset.jobs.stored import check_labels, stored_rows
 from keepset.policies import Oracle
 from keepset.quickstart_page import (
     PolicyCount,
@@ -168,7 +167,7 @@ def sample_sheets(
 def shown_rows(labels: Path) -> list[LabelRow]:
     """The first questions the model answers."""
     manifest = check_labels(labels)
-    rows = (row for shard in manifest.shards for row in read_rows(labels / shard.file))
+    rows = stored_rows(labels, manifest)
     return list(islice((row for row in rows if row.clean_correct and row.evidence), SHOWN))
 
 

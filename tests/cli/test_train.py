@@ -13,10 +13,12 @@ import torch
 import keepset
 from keepset.blocks import Span
 from keepset.cli import main
-from keepset.jobs.manifest import read_manifest
-from keepset.jobs.runner import Loaded
+from keepset.files import sha256
+from keepset.jobs.labelling import Loaded
+from keepset.jobs.manifest import Manifest, read_manifest
+from keepset.jobs.stored import check_labels
 from keepset.jobs.tables import read_rows
-from keepset.jobs.training import check_labels, read_documents, router_examples, teaches
+from keepset.jobs.training import read_documents, router_examples, teaches
 from keepset.paper.bench.models import tiny_model
 from keepset.routers.block import load_block_router, score_document
 from keepset.text.jsonl import Line, parse_row, row_example
@@ -88,7 +90,21 @@ def relabel(labels: Path, out: Path) -> Path:
             row["clean_correct"], row["case"] = True, "alternatives"
             row["evidence"] = [i for i, text in enumerate(row["blocks"]) if row["answer"] in text]
         pq.write_table(pa.Table.from_pylist(changed, schema=table.schema), out / "data" / path.name)
+    stamped(out)
     return out
+
+
+def stamped(folder: Path, shards: int | None = None) -> Manifest:
+    """A manifest of the (first) tables as they are now."""
+    manifest = read_manifest(folder / "manifest.json")
+    assert manifest is not None
+    now = [
+        shard.model_copy(update={"sha256": sha256(folder / shard.file), "rejects_sha256": None})
+        for shard in manifest.shards[:shards]
+    ]
+    manifest = manifest.model_copy(update={"shards": tuple(now)})
+    (folder / "manifest.json").write_text(manifest.text())
+    return manifest
 
 
 @pytest.mark.parametrize("regime", ["pre_query", "query_aware"])
@@ -156,14 +172,13 @@ def test_few_documents_do_not_pass_in_silence(
     labels: Path, tiny: Loaded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = relabel(labels, tmp_path / "labels")
-    manifest = read_manifest(folder / "manifest.json")
-    assert manifest is not None
+    first = check_labels(folder).shards[0].file
     for n_rows, held_out in ((8, False), (12, True)):
-        first = manifest.model_copy(update={"shards": manifest.shards[:1]})
         other = tmp_path / str(n_rows)
         (other / "data").mkdir(parents=True)
-        (other / "manifest.json").write_text(first.model_dump_json())
-        pq.write_table(pq.read_table(folder / manifest.shards[0].file).slice(0, n_rows), other / first.shards[0].file)
+        (other / "manifest.json").write_bytes((folder / "manifest.json").read_bytes())
+        pq.write_table(pq.read_table(folder / first).slice(0, n_rows), other / first)
+        stamped(other, 1)
         capsys.readouterr()
         keepset.train(other, model=tiny, steps=2)
         said = capsys.readouterr().err
@@ -263,8 +278,7 @@ def test_bad_input_is_one_clear_line(
 
 def test_an_answer_that_any_block_gives_depends_on_none(labels: Path, tmp_path: Path) -> None:
     folder = relabel(labels, tmp_path / "labels")
-    manifest = read_manifest(folder / "manifest.json")
-    assert manifest is not None
+    manifest = check_labels(folder)
     before = sum(len(document.questions) for document in read_documents(folder, manifest))
     path = folder / manifest.shards[0].file
     table = pq.read_table(path)
@@ -272,26 +286,28 @@ def test_an_answer_that_any_block_gives_depends_on_none(labels: Path, tmp_path: 
     changed[0]["evidence"] = list(range(changed[0]["n_blocks"]))
     changed[1] |= {"evidence": list(range(changed[1]["n_blocks"])), "case": "necessary"}
     pq.write_table(pa.Table.from_pylist(changed, schema=table.schema), path)
-    assert sum(len(document.questions) for document in read_documents(folder, manifest)) == before - 1
+    assert sum(len(document.questions) for document in read_documents(folder, stamped(folder))) == before - 1
 
 
 def test_labels_that_teach_nothing(labels: Path, tiny: Loaded, tmp_path: Path) -> None:
     folder = relabel(labels, tmp_path / "labels")
-    manifest = read_manifest(folder / "manifest.json")
-    assert manifest is not None
+    manifest = check_labels(folder)
     for shard in manifest.shards:
         table = pq.read_table(folder / shard.file)
         wrong = [row | {"clean_correct": False} for row in table.to_pylist()]
         pq.write_table(pa.Table.from_pylist(wrong, schema=table.schema), folder / shard.file)
+    stamped(folder)
     with pytest.raises(
         ValueError, match="expected rows whose answer rests on some blocks and not on others, got 0 of 48"
     ):
         keepset.train(folder, model=tiny)
     (folder / manifest.shards[0].file).write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=r"shard-00000\.parquet: expected the bytes that were written"):
+        keepset.train(folder, model=tiny)
+    stamped(folder)
     with pytest.raises(ValueError, match=r"shard-00000\.parquet: expected a table written by 'keepset label'"):
         keepset.train(folder, model=tiny)
-    none = manifest.model_copy(update={"shards": ()})
-    (folder / "manifest.json").write_text(none.model_dump_json())
+    stamped(folder, 0)
     with pytest.raises(ValueError, match="expected finished labels, got none yet; run 'keepset label' again"):
         keepset.train(folder, model=tiny)
     with pytest.raises(ValueError, match="steps: expected at least 1, got 0"):

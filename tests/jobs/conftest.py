@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from keepset.jobs.runner import Loaded
+from keepset.jobs.labelling import Loaded
 from keepset.paper.bench.models import tiny_model
 
 Write = Callable[..., Path]

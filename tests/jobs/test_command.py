@@ -9,7 +9,7 @@ import pytest
 
 from keepset.cli import main
 from keepset.jobs.journal import Journal
-from keepset.jobs.runner import Loaded
+from keepset.jobs.labelling import Loaded
 from tests.jobs.conftest import Write, row
 
 
@@ -65,3 +65,73 @@ def test_a_signal_stops_it_and_it_says_how_to_go_on(
     printed = capsys.readouterr()
     assert "stopped; what was finished stays: run the same command again to go on" in printed.err
     assert "Traceback" not in printed.err
+
+
+def labels(*arguments: object) -> int:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["keepset", "labels", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+    return int(stop.value.code or 0)
+
+
+def test_labels_are_shown_counted_and_verified(
+    folder: Path, write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write(*(row(i, candidates=["42", "\x1b[31mred"]) for i in range(3)), b"{", row(5, question="Who\x1b[2J?"))
+    out = tmp_path / "out"
+    assert run(data, "--model", folder, "--out", out) == 0
+    capsys.readouterr()
+    assert labels("show", out) == 0
+    shown = capsys.readouterr().out
+    assert "What is the code for BELU? → 42" in shown
+    assert "\x1b" not in shown
+    assert r"Who\x1b[2J?" in shown
+    assert labels("show", out, "--line", 5) == 0
+    assert capsys.readouterr().out.startswith("5 5: Who")
+    assert labels("show", out, "--line", 4) == 1
+    assert "expected one with labels" in capsys.readouterr().err
+    assert labels("verify", out) == 0
+    assert "1 shards are as they were written, 4 rows labelled, 1 rejects, each once" in capsys.readouterr().out
+    assert labels("stats", out) == 0
+    counted = " ".join(capsys.readouterr().out.split())
+    assert "rows with labels 4 of 5 rejects 1: row 1 rules paper 3, worth 1" in counted
+    table = out / "data" / "shard-00000.parquet"
+    table.write_bytes(table.read_bytes()[:-1] + b"X")
+    for command in ("show", "stats", "verify"):
+        assert labels(command, out) == 1
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert "shard-00000.parquet: expected the bytes that were written" in error
+    assert labels("verify", tmp_path) == 1
+
+
+def test_an_estimate_writes_nothing(
+    folder: Path, write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write(*(row(i) for i in range(100)))
+    before = set(tmp_path.iterdir())
+    assert run(data, "--model", folder, "--estimate", "--workers", 2) == 0
+    said = capsys.readouterr().out
+    assert "8 rows took" in said
+    assert "minutes with 2 workers for 100 rows" in said
+    assert set(tmp_path.iterdir()) == before
+    assert run(data, "--model", folder) == 1
+    assert "out: expected a folder for the labels, got none; give one with --out" in capsys.readouterr().err
+    assert run(write(b"{", b"["), "--model", folder, "--estimate") == 1
+    assert "got rejects for all of 2 spread over it; the first one, line 1" in capsys.readouterr().err
+
+
+def test_columns_and_nothing_to_label(
+    folder: Path, write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write(*({"text": "One.\n\nTwo.", "question": "Which?", "answer": "One"} for _ in range(3)))
+    assert run(data, "--model", folder, "--out", tmp_path / "out", "--column", "context=text") == 0
+    assert run(data, "--model", folder, "--out", tmp_path / "out") == 1
+    assert "columns was {'context': 'text'}, is {}" in capsys.readouterr().err
+    assert run(data, "--model", folder, "--out", tmp_path / "other") == 1
+    assert "got 3 rejects, see" in capsys.readouterr().err
+    assert run(data, "--model", folder, "--out", tmp_path / "other", "--column", "context") == 1
+    assert (
+        "column: expected a field and the column's name, like question=query, got 'context'" in capsys.readouterr().err
+    )

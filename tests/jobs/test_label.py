@@ -13,14 +13,14 @@ import torch
 
 import keepset
 from keepset.interventions import Effects, Fast, ForcedChoice, TeacherForced
-from keepset.jobs import Labelled, Labeller, LabelRow, label, label_rows, plan_shards
+from keepset.jobs import Labelled, Labeller, LabelRow, label, label_rows, open_source, plan_shards
 from keepset.jobs import labelling as labelling_module
-from keepset.jobs.runner import Loaded
+from keepset.jobs.labelling import Loaded
 from keepset.jobs.tables import SCHEMA, columns_table, read_rows
 from keepset.labels import find_evidence
 from keepset.labels.support import LEAST_WORTH, Answer, find_support
 from keepset.readouts import answer_attention, pool_attention
-from keepset.text.jsonl import parse_row, read_lines, row_example
+from keepset.text.jsonl import Line, parse_row, row_example
 from tests.jobs.conftest import Write, row
 
 
@@ -29,6 +29,10 @@ def table(out: Path) -> list[dict[str, Any]]:
         [pq.read_table(path) for path in sorted((out / "data").glob("*.parquet"))]
     ).to_pylist()
     return found
+
+
+def read_lines(data: Path) -> list[Line]:
+    return list(open_source(data).lines())
 
 
 def rejects(out: Path) -> list[dict[str, Any]]:
@@ -192,14 +196,19 @@ def test_numbers_that_are_none_reject_only_their_row(
     assert [(reject.line, reject.row) for reject in rejected] == [(2, json.dumps(row(2)))]
 
 
-@pytest.mark.parametrize("lines", [[], [b"", b"  "], [b"{", b"[]"]], ids=["empty", "blank", "only bad"])
-def test_a_file_without_good_rows_has_an_empty_table(
-    tiny: Loaded, write: Write, tmp_path: Path, lines: list[bytes]
-) -> None:
-    done = label(write(*lines), tiny, tmp_path / "out")
-    assert (done.rows, done.rejected) == (0, sum(bool(line.strip()) for line in lines))
+@pytest.mark.parametrize("lines", [[], [b"", b"  "]], ids=["empty", "blank"])
+def test_a_file_without_rows_is_an_error(tmp_path: Path, write: Write, lines: list[bytes]) -> None:
+    with pytest.raises(ValueError, match=r"data.jsonl: expected at least one row to label, got none"):
+        label(write(*lines), "no-such-model", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_data_of_which_nothing_can_be_labelled_is_an_error(tiny: Loaded, write: Write, tmp_path: Path) -> None:
+    for _ in range(2):  # again, when all is done
+        with pytest.raises(ValueError, match=r"got 2 rejects, see .*rejects.jsonl; the first one: row: expected one"):
+            label(write(b"{", b"[]"), tiny, tmp_path / "out")
     assert table(tmp_path / "out") == []
-    assert len(rejects(tmp_path / "out")) == done.rejected
+    assert len(rejects(tmp_path / "out")) == 2
     assert pq.read_schema(tmp_path / "out" / "data" / "shard-00000.parquet").names == SCHEMA.names
 
 
@@ -227,11 +236,14 @@ def test_datasets_does_not_mix_up_folders_of_one_name(tiny: Loaded, write: Write
 
 
 def test_shards_are_cut_by_rows_and_cover_every_line(write: Write) -> None:
-    plan = plan_shards(write(b"", b"1", b"2", b"", b"3", b"", b""), 2)
+    data = write(b"", b"1", b"2", b"", b"3", b"", b"")
+    plan = plan_shards(open_source(data), 2)
     assert [(s.first_line, s.last_line, s.rows) for s in plan.shards] == [(1, 4, 2), (5, 7, 1)]
-    again = [line for s in plan.shards for line in read_lines(plan.path, s.start, s.stop, s.first_line)]
-    assert again == list(read_lines(plan.path))
     assert plan.rows == 3
+    groups = list(plan.groups(plan.shards, {}))
+    assert [line for group in groups for line in group.lines] == [line for line in read_lines(data) if line.content]
+    assert list(plan.groups(plan.shards[1:], {})) == groups[1:]
+    assert list(plan.groups(plan.shards, {0: {0}})) == groups[1:]
 
 
 def test_a_file_that_changes_under_the_job_stops_it(
@@ -265,10 +277,8 @@ def test_wrong_options_write_nothing(
 
 
 def test_a_missing_file_is_named_before_the_model_is_loaded(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"none.jsonl: expected a JSONL file, got nothing there"):
+    with pytest.raises(ValueError, match=r"none.jsonl: expected a JSONL or Parquet file .*, got nothing there"):
         label(tmp_path / "none.jsonl", "no-such-model", tmp_path / "out")
-    with pytest.raises(ValueError, match="expected a JSONL file, got a folder"):
-        label(tmp_path, "no-such-model", tmp_path / "out")
 
 
 def test_label_is_part_of_the_package() -> None:

@@ -21,7 +21,9 @@ from keepset.jobs import Labeller, Terminated, label, label_rows
 from keepset.jobs import labelling as labelling_module
 from keepset.jobs.folder import LabelFolder
 from keepset.jobs.journal import Journal
-from keepset.jobs.runner import Loaded
+from keepset.jobs.labelling import Loaded
+from keepset.jobs.manifest import Manifest
+from keepset.jobs.plan import Shard
 from tests.jobs.conftest import Write, row
 
 N_ROWS = 44
@@ -136,16 +138,20 @@ def test_killed_before_or_after_every_step_on_disk(
     assert stop > 30
 
 
+def stop_at_the_last_group(folder: LabelFolder, shard: Shard) -> None:
+    if len(folder._begun[shard.number]) == 3:
+        raise Killed
+
+
 def test_a_torn_line_of_the_journal_is_done_again(
     tiny: Loaded, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: list[int]
 ) -> None:
     label(data, tiny, tmp_path / "whole", shard_rows=SHARD_ROWS)
     out = tmp_path / "out"
-    finish = LabelFolder.finish
-    monkeypatch.setattr(LabelFolder, "finish", lambda *_: (_ for _ in ()).throw(Killed))
-    with pytest.raises(Killed):
-        label(data, tiny, out, shard_rows=SHARD_ROWS)
-    monkeypatch.setattr(LabelFolder, "finish", finish)
+    with monkeypatch.context() as patch:
+        patch.setattr(LabelFolder, "_finish_if_done", stop_at_the_last_group)
+        with pytest.raises(Killed):
+            label(data, tiny, out, shard_rows=SHARD_ROWS)
     journal = out / ".shard-00000.journal"
     os.truncate(journal, journal.stat().st_size - 10)
     quick.clear()
@@ -209,13 +215,15 @@ def test_labels_by_an_older_rule_are_not_gone_on_with(
     label(data, tiny, out)
     found = json.loads((out / "manifest.json").read_text())
     assert found["job"]["rule"] == "worth; paper where rows have candidates"
-    (out / "manifest.json").write_text(json.dumps(found | {"job": found["job"] | {"rule": "paper"}}))
+    del found["sha256"]
+    older = Manifest.model_validate(found | {"job": found["job"] | {"rule": "paper"}})
+    (out / "manifest.json").write_text(older.text())
     with pytest.raises(ValueError, match=r"rule was 'paper', is 'worth; paper where rows have candidates'"):
         label(data, tiny, out)
     del found["job"]["rule"]
-    (out / "manifest.json").write_text(json.dumps(found | {"schema_version": 3}))
+    (out / "manifest.json").write_text(json.dumps(found | {"schema_version": 4}))
     with pytest.raises(
-        ValueError, match=r"expected schema 4, got 3: another keepset wrote it\. Choose another"
+        ValueError, match=r"expected schema 5, got 4: another keepset wrote it\. Choose another"
     ) as refused:
         label(data, tiny, out)
     assert "\n" not in str(refused.value)
@@ -227,7 +235,7 @@ def test_a_folder_with_other_things_in_it_is_refused(tiny: Loaded, data: Path, t
     with pytest.raises(ValueError, match=r"expected an empty folder or one with the manifest.json .* got thesis.txt"):
         label(data, tiny, tmp_path / "out")
     (tmp_path / "out" / "manifest.json").write_text('{"schema_version": 99}')
-    with pytest.raises(ValueError, match="expected schema 4, got 99"):
+    with pytest.raises(ValueError, match="expected schema 5, got 99"):
         label(data, tiny, tmp_path / "out")
     (tmp_path / "out" / "manifest.json").write_text("{")
     with pytest.raises(ValueError, match="not a manifest to go on from"):
@@ -238,7 +246,7 @@ def test_a_broken_table_is_named(tiny: Loaded, data: Path, tmp_path: Path, quick
     out = tmp_path / "out"
     label(data, tiny, out)
     (out / "data" / "shard-00000.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ValueError, match=r"expected a table written by 'keepset label'.* delete it"):
+    with pytest.raises(ValueError, match=r"shard-00000.parquet: expected the bytes that were written .* delete it and"):
         label(data, tiny, out)
 
 
@@ -295,8 +303,8 @@ def test_sigterm_stops_as_ctrl_c_does(
     append = Journal.append
     with monkeypatch.context() as patch:
 
-        def stop(journal: Journal, outcome: Any) -> None:
-            append(journal, outcome)
+        def stop(journal: Journal, first_row: int, outcome: Any) -> None:
+            append(journal, first_row, outcome)
             os.kill(os.getpid(), signal.SIGTERM)
 
         patch.setattr(Journal, "append", stop)

@@ -1,12 +1,11 @@
 """Rows of JSONL files: what is read, and what is refused with which words."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from keepset.paper.bench.models import tiny_model
-from keepset.text.jsonl import Line, parse_row, read_lines, row_example
+from keepset.text.jsonl import Line, parse_row, row_example
 
 GOOD = {"context": "The pier is closed.\n\nThe fort is open.", "question": "What is open?", "answer": "the fort"}
 
@@ -99,13 +98,8 @@ def test_neither_context_nor_blocks() -> None:
         parse_row(line({"question": "q", "answer": "a"}))
 
 
-def test_lines_are_read_from_any_byte_range(tmp_path: Path) -> None:
-    path = tmp_path / "data.jsonl"
-    path.write_bytes(b'\xef\xbb\xbf{"a": 1}\r\n\n{"b": "\xe2\x80\xa8"}\n{"c": 3}')
-    lines = list(read_lines(path))
-    assert [found.number for found in lines] == [1, 2, 3, 4]
-    assert [found.content for found in lines] == [b'{"a": 1}', b"", b'{"b": "\xe2\x80\xa8"}', b'{"c": 3}']
-    start = len(lines[0].raw) + len(lines[1].raw)
-    assert list(read_lines(path, start, start + len(lines[2].raw), first_line=3)) == [lines[2]]
-    assert list(read_lines(path, start, None, first_line=3)) == lines[2:]
-    assert list(read_lines(path, start, start, first_line=3)) == []
+def test_fields_may_have_other_names() -> None:
+    other = {"text": "One. Two.", "q": "Which?", "answer": "a", "question": "not this one"}
+    assert parse_row(line(other), {"context": "text", "question": "q"}).question == "Which?"
+    with pytest.raises(ValueError, match="question: expected some text, but the row has no such field; it has"):
+        parse_row(line(GOOD), {"question": "q"})

@@ -11,33 +11,33 @@
 
 Every row is done once, because one thing at a time decides:
 
-1. A group of rows is done when its line in the journal is whole. The next start cuts off a torn line and goes on
-   with the row after the last whole one.
-2. A shard is done when its table is there. Its rejects are written first, then the table, each to a temporary name
-   and renamed; then the journal goes. Killed in between, the next start finds all groups in the journal and writes
-   both files again, the same bytes under the same names. With the table there, a journal left over is dropped.
-3. ``manifest.json`` and ``rejects.jsonl`` decide nothing: they are made from the finished shards at every start and
-   kept up after every shard.
+1. A group of rows is done when its line in the journal is whole: job, place and checksum fit. Whatever else stands
+   there is dropped, and its rows are done again.
+2. A shard is done when ``manifest.json`` says so and its table is there. Its rejects are written first, then the table,
+   then the manifest, each to a temporary name and renamed; then the journal goes. Killed in between, the next start
+   finds all groups in the journal and writes the same bytes under the same names.
+3. ``rejects.jsonl`` decides nothing: it is made at every start and kept up after every shard, as far as shards are done
+   without a gap.
 
-Shards share nothing but the folder, so several workers could do them in any order; the lock allows one process.
+The manifest has the sha256 of every table and file of rejects, and of itself. One process writes, whoever does the
+rows.
 """
 
 import errno
+import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
-from hashlib import sha256
+from contextlib import ExitStack, contextmanager
+from hashlib import sha256 as sha256_of
 from pathlib import Path
-from typing import BinaryIO
 
-from filelock import FileLock, Timeout
-
-from keepset.files import replacing_file
+from keepset.files import alone_in, clear_leftovers, open_appending, refuse_link, replacing_file, write_text
 from keepset.jobs.journal import Journal
 from keepset.jobs.labelling import Outcome, Reject
 from keepset.jobs.manifest import LabelJob, Manifest, read_manifest
-from keepset.jobs.plan import Shard, ShardPlan
-from keepset.jobs.tables import ShardNote, read_note, write_table
+from keepset.jobs.plan import RowGroup, Shard, ShardPlan
+from keepset.jobs.stored import check_shard
+from keepset.jobs.tables import FinishedShard, ShardNote, read_note, write_table
 
 CARD = """---
 configs:
@@ -59,73 +59,80 @@ class LabelFolder:
         self.path = path
         self.job = job
         self.plan = plan
-        self.notes: dict[int, ShardNote] = {}
-        """Finished shards by number."""
+        self.finished: dict[int, FinishedShard] = {}
+        """By number of the shard."""
+        self._begun: dict[int, dict[int, int]] = {}
+        """Shard in work -> first rows of the groups that are done, and how many rows of each were rejected."""
+        self._joined = 0
+        """Shards whose rejects are in ``rejects.jsonl``."""
 
     @contextmanager
     def open(self) -> Iterator[None]:
         """Inside, the folder is this process's alone, and what earlier ones finished is known."""
-        lock = FileLock(self.path / ".lock")
-        with explained(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
-            try:
-                lock.acquire(timeout=0)
-            except Timeout as error:  # before the others: it is an OSError too
-                raise ValueError(f"{self.path}: another process is writing labels here; wait for it") from error
-        try:
+        with ExitStack() as stack:
+            with explained(self.path):
+                self._refuse_links()
+                stack.enter_context(alone_in(self.path, "writing labels"))
             self._begin()
             yield
-        finally:
-            lock.release()
 
     @property
     def labelled(self) -> int:
-        """Rows in finished shards."""
-        return sum(note.labelled for note in self.notes.values())
+        """Rows with labels."""
+        return self.done - self.rejected
 
     @property
     def rejected(self) -> int:
-        """Rejected rows of finished shards."""
-        return sum(note.rejected for note in self.notes.values())
+        in_work = sum(sum(groups.values()) for groups in self._begun.values())
+        return sum(shard.rejected for shard in self.finished.values()) + in_work
 
-    def unfinished(self) -> list[Shard]:
-        return [shard for shard in self.plan.shards if shard.number not in self.notes]
+    @property
+    def done(self) -> int:
+        """Rows that need no more work, in finished shards and in journals."""
+        shards = self.plan.shards
+        in_work = sum(shards[number].group_rows(first) for number, groups in self._begun.items() for first in groups)
+        return sum(shard.labelled + shard.rejected for shard in self.finished.values()) + in_work
 
-    def begun(self, shard: Shard) -> Outcome:
-        """What is done of a shard in work."""
+    def groups(self) -> Iterator[RowGroup]:
+        """What is left to do."""
+        left = [shard for shard in self.plan.shards if shard.number not in self.finished]
+        return self.plan.groups(left, {number: frozenset(groups) for number, groups in self._begun.items()})
+
+    def append(self, group: RowGroup, outcome: Outcome) -> None:
+        """A group is done; with the last one of a shard, its files take the place of its journal."""
+        shard = self.plan.shards[group.shard]
         with explained(self.path):
-            return self._journal(shard).load()
+            self._journal(shard).append(group.first_row, outcome)
+        self._begun.setdefault(shard.number, {})[group.first_row] = len(outcome.rejects)
+        self._finish_if_done(shard)
 
-    def append(self, shard: Shard, outcome: Outcome) -> None:
-        """A group of ``shard`` is done."""
+    def _finish_if_done(self, shard: Shard) -> None:
+        if sum(map(shard.group_rows, self._begun[shard.number])) < shard.rows:
+            return
         with explained(self.path):
-            self._journal(shard).append(outcome)
-
-    def finish(self, shard: Shard) -> None:
-        """All groups of ``shard`` are done: its files take the place of its journal."""
-        records, rejects = self.begun(shard)
-        note = ShardNote(
-            file=self._table(shard).relative_to(self.path).as_posix(),
-            first_line=shard.first_line,
-            last_line=shard.last_line,
-            labelled=len(records),
-            rejected=len(rejects),
-            job=self.job.key,
-        )
-        with explained(self.path):
-            self._write_rejects(shard, rejects)
-            write_table(self._table(shard), records, note)
-            self._journal(shard).remove()
-            self.notes[shard.number] = note
+            groups = self._journal(shard).load().values()
+            records = [record for group in groups for record in group.records]
+            rejects = [reject for group in groups for reject in group.rejects]
+            note = ShardNote(
+                file=self._table(shard).relative_to(self.path).as_posix(),
+                first_line=shard.first_line,
+                last_line=shard.last_line,
+                labelled=len(records),
+                rejected=len(rejects),
+                job=self.job.key,
+            )
+            rejects_sha256 = self._write_rejects(shard, rejects)
+            sha256 = write_table(self._table(shard), records, note)
+            self.finished[shard.number] = FinishedShard(
+                **note.model_dump(), sha256=sha256, rejects_sha256=rejects_sha256
+            )
             self._write_manifest()
-            if shard.number == max(self.notes):
-                with (self.path / "rejects.jsonl").open("ab") as whole:
-                    self._copy_rejects(shard, whole)
-            else:  # a table in the middle was missing
-                self._join_rejects()
+            self._journal(shard).remove()
+            del self._begun[shard.number]
+            self._join_rejects()
 
     def _begin(self) -> None:
-        """Checks that this job may write here, and makes again what is derived from the finished shards."""
+        """Checks that this job may write here, and finds out what is done."""
         known = read_manifest(self.path / "manifest.json")
         if known is None:
             self._check_empty()
@@ -133,11 +140,21 @@ class LabelFolder:
             self._check_same(known.job)
             self.job = known.job
         with explained(self.path):
-            self._find_finished()
+            self._find_finished(known.shards if known else ())
             self._write_manifest()  # before anything else: now the folder is this job's
-            for name in ("data", "rejects"):
-                (self.path / name).mkdir(exist_ok=True)
+            for folder in (self.path, self.path / "data", self.path / "rejects"):
+                folder.mkdir(exist_ok=True)
+                clear_leftovers(folder)
+            (self.path / "rejects.jsonl").unlink(missing_ok=True)
             self._join_rejects()
+            self._find_begun()
+
+    def _refuse_links(self) -> None:
+        """What is written through a link ends up elsewhere. The folder itself may be one: its user chose that."""
+        for folder in (self.path, self.path / "data", self.path / "rejects"):
+            if folder.is_dir():
+                for path in folder.iterdir():
+                    refuse_link(path)
 
     def _check_empty(self) -> None:
         others = sorted(path.name for path in self.path.iterdir() if not path.name.startswith("."))
@@ -155,47 +172,68 @@ class LabelFolder:
                 "Repeat the earlier command or choose another folder"
             )
 
-    def _find_finished(self) -> None:
+    def _find_finished(self, known: tuple[FinishedShard, ...]) -> None:
+        """Shards of the manifest whose tables are there, whole; a table that it does not know is made again."""
+        by_file = {shard.file: shard for shard in known}
         for shard in self.plan.shards:
             table = self._table(shard)
             if not table.exists():
                 continue
-            note = read_note(table)
-            if note.job != self.job.key:
+            note = by_file.get(table.relative_to(self.path).as_posix())
+            if note is not None:
+                check_shard(self.path, note)
+                self.finished[shard.number] = note
+            elif read_note(table).job != self.job.key:
                 raise ValueError(f"{table}: expected a table of this job, got one of another; delete it")
-            self.notes[shard.number] = note
-            self._journal(shard).remove()
+
+    def _find_begun(self) -> None:
+        """What journals hold; those of other jobs, and of shards that are finished, go."""
+        unfinished = {_journal_name(shard): shard for shard in self.plan.shards if shard.number not in self.finished}
+        for path in sorted(self.path.glob(".shard-*.journal")):
+            shard = unfinished.get(path.name)
+            groups = self._journal(shard).load() if shard else {}
+            if shard is None or not groups:
+                path.unlink()
+                continue
+            self._begun[shard.number] = {first: len(outcome.rejects) for first, outcome in groups.items()}
+            self._finish_if_done(shard)
 
     def _write_manifest(self) -> None:
-        notes = tuple(self.notes[number] for number in sorted(self.notes))
-        manifest = Manifest(job=self.job, rows=self.plan.rows, shards=notes)
-        text = manifest.model_dump_json(indent=1) + "\n"
-        self._write("manifest.json", text)
-        self._write("README.md", CARD.format(content=sha256(text.encode()).hexdigest()[:12]))
+        finished = tuple(self.finished[number] for number in sorted(self.finished))
+        text = Manifest(job=self.job, rows=self.plan.rows, shards=finished).text()
+        write_text(self.path / "manifest.json", text)
+        write_text(self.path / "README.md", CARD.format(content=sha256_of(text.encode()).hexdigest()[:12]))
 
-    def _write_rejects(self, shard: Shard, rejects: list[Reject]) -> None:
-        if rejects:
-            self._write(f"rejects/{_name(shard)}.jsonl", "".join(reject.to_json() + "\n" for reject in rejects))
-
-    def _write(self, name: str, text: str) -> None:
-        with replacing_file(self.path / name) as temporary:
-            temporary.write_bytes(text.encode("utf-8"))
+    def _write_rejects(self, shard: Shard, rejects: list[Reject]) -> str | None:
+        """The sha256 of the file; None when there is none."""
+        path = self._rejects(shard)
+        if not rejects:
+            path.unlink(missing_ok=True)
+            return None
+        text = "".join(reject.to_json() + "\n" for reject in rejects).encode("utf-8")
+        with replacing_file(path) as temporary:
+            temporary.write_bytes(text)
+        return sha256_of(text).hexdigest()
 
     def _join_rejects(self) -> None:
-        with replacing_file(self.path / "rejects.jsonl") as temporary, temporary.open("wb") as whole:
-            for number in sorted(self.notes):
-                self._copy_rejects(self.plan.shards[number], whole)
-
-    def _copy_rejects(self, shard: Shard, whole: BinaryIO) -> None:
-        if self.notes[shard.number].rejected:
-            with (self.path / "rejects" / f"{_name(shard)}.jsonl").open("rb") as part:
-                shutil.copyfileobj(part, whole)
+        """Adds the rejects of the shards that are next in order."""
+        with open_appending(self.path / "rejects.jsonl") as whole:
+            while self._joined in self.finished:
+                if self.finished[self._joined].rejected:
+                    with self._rejects(self.plan.shards[self._joined]).open("rb") as part:
+                        shutil.copyfileobj(part, whole)
+                self._joined += 1
+            whole.flush()
+            os.fsync(whole.fileno())
 
     def _journal(self, shard: Shard) -> Journal:
-        return Journal(self.path / f".{_name(shard)}.journal")
+        return Journal(self.path / _journal_name(shard), self.job.key, shard)
 
     def _table(self, shard: Shard) -> Path:
         return self.path / "data" / f"{_name(shard)}.parquet"
+
+    def _rejects(self, shard: Shard) -> Path:
+        return self.path / "rejects" / f"{_name(shard)}.jsonl"
 
 
 @contextmanager
@@ -210,6 +248,10 @@ def explained(folder: Path) -> Iterator[None]:
             f"{reason}; what was finished stays: solve that and run the same command again to go on",
             error.filename or str(folder),
         ) from error
+
+
+def _journal_name(shard: Shard) -> str:
+    return f".{_name(shard)}.journal"
 
 
 def _name(shard: Shard) -> str:

@@ -1,10 +1,14 @@
-"""Labels of some lines: ``label_rows`` needs nothing but a model, and touches nothing but its arguments."""
+"""Labels of some lines: ``label_rows`` needs nothing but a model, and touches nothing but its arguments.
+
+``StartLabelling`` is the same as work for a pool: it loads the model in each worker, and labels one group at a time.
+"""
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -13,16 +17,20 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.blocks import Example
 from keepset.interventions import Ask, Fast
-from keepset.jobs.plan import Shard, ShardPlan
+from keepset.interventions.executors.base import Cost
+from keepset.jobs.plan import RowGroup
+from keepset.jobs.pool import WorkerLost
 from keepset.jobs.rules import Basis, paper_bases, scorer_of, worth_basis
 from keepset.labels.support import SupportEffort
+from keepset.models.fingerprint import fingerprint, weights_fingerprint
+from keepset.models.loading import load_model
+from keepset.models.quantize import Quantize, quantization
 from keepset.readouts import answer_attention, pool_attention
 from keepset.text.example import TextExample
-from keepset.text.jsonl import Line, Row, parse_json, parse_row, read_lines, row_example
+from keepset.text.jsonl import Line, Row, parse_json, parse_row, row_example
+from keepset.text.split import split_blocks
 
-GROUP = 8
-"""Rows labelled together, counted from the beginning of their shard: a row has the same neighbours, and with them the
-same last digits of its numbers, in every run."""
+Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 
 MODEL_FAILURES = (ValueError, RuntimeError, ArithmeticError, MemoryError)
 """What a single row may do to a model. Anything else is a fault of the program and stops it."""
@@ -130,16 +138,18 @@ class Labeller:
         tokenizer: PreTrainedTokenizerBase,
         blocks: str | int,
         effort: SupportEffort = "evidence",
+        columns: Mapping[str, str] | None = None,
     ) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.blocks = blocks
         self.effort: SupportEffort = effort
+        self.columns = columns
         self.executor = Fast(model)
 
     def prepare(self, line: Line) -> "Prepared":
         """A row as an example that the model can read. ValueError says why it is none."""
-        row = parse_row(line)
+        row = parse_row(line, self.columns)
         example = row_example(row, self.tokenizer, self.blocks)
         scorer = scorer_of(example)
         scorer.check(example)
@@ -210,15 +220,6 @@ class Prepared:
         return len(self.example.tokens) * (len(self.example.blocks) + 1)
 
 
-def label_shard(plan: ShardPlan, shard: Shard, labeller: Labeller, skip: int = 0) -> Iterator[Outcome]:
-    """What became of one group of rows after the other; the first ``skip`` rows are left out."""
-    lines = (line for line in read_lines(plan.path, shard.start, shard.stop, shard.first_line) if line.content)
-    rows = islice(lines, skip, None)
-    while group := list(islice(rows, GROUP)):
-        plan.check_unchanged()
-        yield label_rows(group, labeller)
-
-
 def label_rows(rows: Iterable[Line], labeller: Labeller) -> Outcome:
     """Labels of the rows that have them, and the others with the reason. A bad row harms no other."""
     ready: list[Prepared] = []
@@ -259,3 +260,72 @@ def reject(line: Line, reason: str) -> Reject:
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
+
+
+class GroupDone(NamedTuple):
+    """A group of rows, labelled."""
+
+    outcome: Outcome
+    cost: Cost
+    seconds: float
+
+
+class ModelIdentity(NamedTuple):
+    """What must be the same in every worker."""
+
+    model_fingerprint: str
+    """Of config, tokenizer and a sample of every weight."""
+    weights_fingerprint: str
+    dtype: str
+    quantize: Quantize | None
+
+
+class LabelWorker:
+    """Labels one group after the other."""
+
+    def __init__(self, labeller: Labeller) -> None:
+        self.labeller = labeller
+        model, tokenizer = labeller.model, labeller.tokenizer
+        dtype = str(model.dtype).removeprefix("torch.")
+        prints = fingerprint(model, tokenizer), weights_fingerprint(model)
+        self.identity = ModelIdentity(*prints, dtype, quantization(model))
+
+    def __call__(self, group: RowGroup) -> GroupDone:
+        started, before = time.monotonic(), self.labeller.executor.cost.copy()
+        try:
+            outcome = label_rows(group.lines, self.labeller)
+        except torch.AcceleratorError as error:
+            raise WorkerLost(f"the device is gone: {error}") from error
+        return GroupDone(outcome, self.labeller.executor.cost.since(before), time.monotonic() - started)
+
+
+@dataclass(frozen=True)
+class StartLabelling:
+    """Makes a ``LabelWorker``, wherever it is called."""
+
+    model: str | Path | Loaded
+    blocks: str | int
+    effort: SupportEffort
+    columns: Mapping[str, str]
+    device: str
+    quantize: Quantize | None = None
+
+    def __call__(self, number: int) -> LabelWorker:
+        if isinstance(self.model, str | Path):
+            device = own_device(self.device, number, torch.cuda.device_count())
+            model, tokenizer = load_model(self.model, device=device, quantize=self.quantize)
+        else:
+            model, tokenizer = self.model
+        split_blocks("", self.blocks, tokenizer)  # a wrong rule would reject every row
+        return LabelWorker(Labeller(model, tokenizer, self.blocks, self.effort, self.columns))
+
+
+def own_device(device: str, number: int, gpus: int) -> str:
+    """Worker ``number``'s own GPU, where there are several and none was chosen."""
+    return f"cuda:{number % gpus}" if device == "cuda" and gpus > 1 else device
+
+
+def model_name(model: str | Path | Loaded) -> str:
+    if isinstance(model, str | Path):
+        return str(model)
+    return str(model[0].config._name_or_path or type(model[0]).__name__)

@@ -3,14 +3,18 @@
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from keepset.jobs.tables import ShardNote
+from keepset.jobs.tables import FinishedShard
 from keepset.models.quantize import Quantize
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """Of the manifest and the tables. Raise when older folders cannot be gone on with."""
+
+CHECK = "sha256"
+"""Field of the stored manifest."""
 
 
 class LabelJob(BaseModel):
@@ -19,9 +23,11 @@ class LabelJob(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     data: str
-    """Name of the file."""
+    """Name of the data."""
     data_sha256: str
-    """Of the whole file."""
+    """Of all rows."""
+    columns: dict[str, str]
+    """Field -> what the data calls it, where that is another name."""
     model: str
     """Name it was loaded by."""
     model_fingerprint: str
@@ -43,7 +49,7 @@ class LabelJob(BaseModel):
     versions: dict[str, str]
     """Packages when the job began."""
 
-    def identity(self) -> dict[str, str | int]:
+    def identity(self) -> dict[str, str | int | dict[str, str]]:
         """What must be the same to go on: contents, not names."""
         return self.model_dump(exclude={"data", "model", "weights_fingerprint", "quantize", "versions"})
 
@@ -72,8 +78,13 @@ class Manifest(BaseModel):
     job: LabelJob
     rows: int
     """Lines of the data that are not blank."""
-    shards: tuple[ShardNote, ...]
+    shards: tuple[FinishedShard, ...]
     """The finished ones."""
+
+    def text(self) -> str:
+        """As it is stored: the last field is the sha256 of the others."""
+        fields = self.model_dump(mode="json")
+        return json.dumps(fields | {CHECK: _checksum(fields)}, indent=1, ensure_ascii=False) + "\n"
 
 
 def read_manifest(path: Path) -> Manifest | None:
@@ -85,6 +96,12 @@ def read_manifest(path: Path) -> Manifest | None:
         version = found.get("schema_version") if isinstance(found, dict) else None
         if isinstance(version, int) and version != SCHEMA_VERSION:
             raise ValueError(f"expected schema {SCHEMA_VERSION}, got {version}: another keepset wrote it")
+        if isinstance(found, dict) and found.pop(CHECK, None) != _checksum(found):
+            raise ValueError("its checksum is wrong: it is damaged, or was changed by hand")
         return Manifest.model_validate(found)
-    except (ValueError, ValidationError) as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}: not a manifest to go on from: {error}. Choose another folder") from error
+
+
+def _checksum(fields: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()

@@ -1,10 +1,16 @@
-"""The input cut into shards by lines: each can be labelled alone, in any order, by anybody who has the file."""
+"""The input cut into shards, and shards into groups: a group is labelled at once, in any order, by anybody."""
 
 import hashlib
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import islice
 
-from keepset.text.jsonl import read_lines
+from keepset.jobs.sources import Source
+from keepset.text.jsonl import Line
+
+GROUP = 8
+"""Rows labelled together, counted from the beginning of their shard: a row has the same neighbours, and with them the
+same last digits of its numbers, in every run and whoever does it."""
 
 
 @dataclass(frozen=True)
@@ -18,53 +24,86 @@ class Shard:
     """The last one that belongs to it."""
     start: int
     """Byte at which the first line begins."""
-    stop: int
-    """Byte after the last line."""
     rows: int
     """Lines that are not blank."""
+
+    def group_rows(self, first_row: int) -> int:
+        """How many rows the group has that begins with row ``first_row``; 0 when none does."""
+        begins = 0 <= first_row < self.rows and first_row % GROUP == 0
+        return min(GROUP, self.rows - first_row) if begins else 0
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """Rows that are labelled together."""
+
+    shard: int
+    first_row: int
+    """Its place in the shard, from 0."""
+    lines: tuple[Line, ...]
+
+    def __str__(self) -> str:
+        return f"lines {self.lines[0].number} to {self.lines[-1].number}"
 
 
 @dataclass(frozen=True)
 class ShardPlan:
-    """A file and its shards."""
+    """Rows and their shards."""
 
-    path: Path
+    source: Source
     sha256: str
-    """Of the whole file: it is read from end to end anyway to find its lines."""
+    """Of all rows: they are read from end to end anyway to count them."""
     shards: tuple[Shard, ...]
-    stamp: tuple[int, int]
-    """Size and time of change, to see that nobody writes to the file while it is labelled."""
 
     @property
     def rows(self) -> int:
         return sum(shard.rows for shard in self.shards)
 
-    def check_unchanged(self) -> None:
-        if _stamp(self.path) != self.stamp:
-            raise ValueError(f"{self.path}: expected the file to stay as it is while it is labelled, but it changed")
+    def groups(self, shards: Sequence[Shard], done: Mapping[int, Container[int]]) -> Iterator[RowGroup]:
+        """The groups of ``shards``, in order, without those whose first rows are ``done`` already, by shard."""
+        for shard, rows in self._rows(shards):
+            for first_row in range(0, shard.rows, GROUP):
+                lines = tuple(islice(rows, shard.group_rows(first_row)))
+                if first_row not in done.get(shard.number, ()):
+                    self.source.check_unchanged()
+                    yield RowGroup(shard.number, first_row, lines)
+
+    def _rows(self, shards: Sequence[Shard]) -> Iterator[tuple[Shard, Iterator[Line]]]:
+        """Each shard with its rows, which have to be read before the next shard: one pass where seeking is no help."""
+        lines: Iterator[Line] = iter(())
+        expected = 0
+        for shard in shards:
+            if not expected or (self.source.seeks and expected != shard.first_line):
+                begin = (shard.first_line, shard.start) if self.source.seeks else (1, 0)
+                lines = self.source.lines(*begin)
+            expected = shard.last_line + 1
+            yield shard, _within(lines, shard)
 
 
-def plan_shards(path: Path, shard_rows: int) -> ShardPlan:
-    """Shards of ``shard_rows`` rows each; one without rows when the file has none, so that it still has a table."""
+def plan_shards(source: Source, shard_rows: int) -> ShardPlan:
+    """Shards of ``shard_rows`` rows each."""
     if shard_rows < 1:
         raise ValueError(f"shard_rows: expected at least 1, got {shard_rows}")
-    if not path.is_file():
-        raise ValueError(f"{path}: expected a JSONL file, got {'a folder' if path.is_dir() else 'nothing there'}")
-    stamp = _stamp(path)
     digest = hashlib.sha256()
     shards: list[Shard] = []
     line = position = rows = 0
     first_line, start = 1, 0
-    for found in read_lines(path):
+    for found in source.lines():
         if rows == shard_rows and found.content:
-            shards.append(Shard(len(shards), first_line, line, start, position, rows))
+            shards.append(Shard(len(shards), first_line, line, start, rows))
             first_line, start, rows = found.number, position, 0
         digest.update(found.raw)
         line, position, rows = found.number, position + len(found.raw), rows + bool(found.content)
-    shards.append(Shard(len(shards), first_line, line, start, position, rows))
-    return ShardPlan(path, digest.hexdigest(), tuple(shards), stamp)
+    if not rows:
+        raise ValueError(f"{source.name}: expected at least one row to label, got none")
+    shards.append(Shard(len(shards), first_line, line, start, rows))
+    return ShardPlan(source, digest.hexdigest(), tuple(shards))
 
 
-def _stamp(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+def _within(lines: Iterator[Line], shard: Shard) -> Iterator[Line]:
+    """The rows of ``shard``; ``lines`` stands after its last line then."""
+    for line in lines:
+        if line.number >= shard.first_line and line.content:
+            yield line
+        if line.number == shard.last_line:
+            return

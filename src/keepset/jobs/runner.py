@@ -1,32 +1,31 @@
-"""Labelling a data set in one process: every row once, however often it is stopped."""
+"""Labelling a data set, by one worker or many: every row once, however often it is stopped."""
 
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn, cast
 
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from keepset.jobs.display import Display, expectation
+from keepset.jobs.engines import check_engine, open_pool
 from keepset.jobs.folder import LabelFolder
-from keepset.jobs.labelling import Labeller, Outcome, label_shard
+from keepset.jobs.labelling import Loaded, ModelIdentity, StartLabelling, model_name
 from keepset.jobs.manifest import LabelJob
-from keepset.jobs.plan import Shard, ShardPlan, plan_shards
+from keepset.jobs.plan import GROUP, RowGroup, ShardPlan, plan_shards
 from keepset.jobs.rules import RULES
+from keepset.jobs.sources import open_source
+from keepset.jobs.stored import stored_rejects
 from keepset.labels.support import SupportEffort, check_support_effort
-from keepset.models.fingerprint import fingerprint, weights_fingerprint
-from keepset.models.loading import load_model
-from keepset.models.quantize import Quantize, quantization
-from keepset.text.split import split_blocks
+from keepset.models.quantize import Quantize
 from keepset.versions import package_versions
 
-Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
+SHARD_ROWS = 256
 
 
 class Terminated(KeyboardInterrupt):
@@ -54,121 +53,93 @@ def label(
     out: str | Path,
     blocks: str | int = "sentence",
     effort: str = "evidence",
-    shard_rows: int = 256,
+    shard_rows: int = SHARD_ROWS,
     device: str | torch.device = "cpu",
     quantize: Quantize | None = None,
+    workers: int | None = None,
+    engine: str = "local",
+    address: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    split: str | None = None,
 ) -> Labelled:
-    """Evidence sets, effects and attention for every row of a JSONL file, as Parquet tables in ``out``.
+    """Evidence sets, effects and attention for every row of a data set, as Parquet tables in ``out``.
 
-    A row is ``context`` (or ``blocks``), ``question``, ``answer`` and, if wanted, ``candidates`` and ``id``. ``model``
-    is anything ``load_model`` takes, or a model and its tokenizer, which stay on their device. ``blocks`` is sentence,
-    paragraph, line or a number of tokens; ``effort`` evidence, exact, grouped or certified. The same call again goes on
-    where the last one stopped. ``quantize`` is ``load_model``'s, where ``model`` is a name.
+    ``data`` is JSONL (gzip or not), Parquet, ``-`` for standard input, the folder of a data set or ``datasets:NAME``,
+    of which ``split`` is taken. A row is ``context`` (or ``blocks``), ``question``, ``answer`` and, if wanted,
+    ``candidates`` and ``id``; ``columns`` says which of them have other names in the data. ``model`` is anything
+    ``load_model`` takes, with its ``quantize``, or a model and its tokenizer, which stay on their device. ``blocks`` is
+    sentence, paragraph, line or a number of tokens; ``effort`` evidence, exact, grouped or certified.
+
+    ``workers`` processes share the rows, each with a model of its own; with ``engine`` ray they are actors of the Ray
+    cluster at ``address``, or of this machine. The same call again goes on where the last one stopped.
     """
     started = time.monotonic()
     check_support_effort(effort)
+    check_engine(engine, workers, address)
     with terminable():
-        plan = plan_shards(Path(data), shard_rows)
-        name, (loaded, tokenizer) = _load(model, device, quantize)
-        split_blocks("", blocks, tokenizer)  # a wrong rule would reject every row
-        job = LabelJob(
-            data=plan.path.name,
-            data_sha256=plan.sha256,
-            model=name,
-            model_fingerprint=fingerprint(loaded, tokenizer),
-            weights_fingerprint=weights_fingerprint(loaded),
-            dtype=str(loaded.dtype).removeprefix("torch."),
-            quantize=quantization(loaded),
-            blocks=str(blocks),
-            effort=effort,
-            rule=RULES,
-            shard_rows=shard_rows,
-            versions=package_versions(),
+        plan = plan_shards(open_source(data, columns, split), shard_rows)
+        start = StartLabelling(model, blocks, cast(SupportEffort, effort), dict(columns or {}), str(device), quantize)
+        with open_pool(start, engine, workers, address, str(device)) as pool:
+            folder = LabelFolder(Path(out), label_job(plan, start, pool.identity, shard_rows), plan)
+            with folder.open(), Display(plan, folder, pool.workers) as display:
+                for group, done in pool.run(folder.groups()):
+                    folder.append(group, done.outcome)
+                    display.advance(done)
+    if not folder.labelled:
+        reason = next(stored_rejects(folder.path))["reason"]
+        raise ValueError(
+            f"{plan.source.name}: expected rows that can be labelled, got {folder.rejected:,} rejects, see "
+            f"{folder.path / 'rejects.jsonl'}; the first one: {reason}"
         )
-        folder = LabelFolder(Path(out), job, plan)
-        with folder.open(), Display(plan, folder) as display:
-            labeller = Labeller(loaded, tokenizer, blocks, cast(SupportEffort, effort))
-            for shard in folder.unfinished():
-                _label_shard(shard, folder, labeller, display)
     return Labelled(folder.path, folder.labelled, folder.rejected, display.new, time.monotonic() - started)
 
 
-def _label_shard(shard: Shard, folder: LabelFolder, labeller: Labeller, display: "Display") -> None:
-    begun = folder.begun(shard)
-    display.resume(begun)
-    for outcome in label_shard(folder.plan, shard, labeller, skip=begun.rows):
-        folder.append(shard, outcome)
-        display.advance(outcome, labeller)
-    folder.finish(shard)
+def label_job(plan: ShardPlan, start: StartLabelling, identity: ModelIdentity, shard_rows: int) -> LabelJob:
+    """What is done to the rows of ``plan`` by workers that ``start`` makes and that say they are ``identity``."""
+    return LabelJob(
+        data=Path(plan.source.name).name,
+        data_sha256=plan.sha256,
+        columns=dict(start.columns),
+        model=model_name(start.model),
+        **identity._asdict(),
+        blocks=str(start.blocks),
+        effort=start.effort,
+        rule=RULES,
+        shard_rows=shard_rows,
+        versions=package_versions(),
+    )
 
 
-class Display:
-    """Rows done, rows rejected and the time left, on a terminal; elsewhere only what to expect."""
-
-    def __init__(self, plan: ShardPlan, folder: LabelFolder) -> None:
-        self.plan = plan
-        self.folder = folder
-        self.new = 0
-        self._rejected = 0
-        self._estimated = False
-        self._console = Console(stderr=True)
-        self._progress = Progress(
-            TextColumn("labelling"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rejected]} rejected"),
-            TimeRemainingColumn(),
-            console=self._console,
-            speed_estimate_period=600,  # seconds: a group of long contexts takes minutes
-            disable=not self._console.is_terminal,
+def estimate(
+    data: str | Path,
+    model: str | Path | Loaded,
+    blocks: str | int = "sentence",
+    effort: str = "evidence",
+    device: str | torch.device = "cpu",
+    quantize: Quantize | None = None,
+    workers: int | None = None,
+    columns: Mapping[str, str] | None = None,
+    split: str | None = None,
+) -> str:
+    """What labelling ``data`` would take, from a group of rows spread over it; writes nothing."""
+    check_support_effort(effort)
+    plan = plan_shards(open_source(data, columns, split), SHARD_ROWS)
+    start = StartLabelling(model, blocks, cast(SupportEffort, effort), dict(columns or {}), str(device), quantize)
+    with open_pool(start, "local", None) as pool:
+        ((group, done),) = pool.run([sample(plan)])
+    if not done.outcome.records:
+        raise ValueError(
+            f"{plan.source.name}: expected rows that can be labelled, got rejects for all of {len(group.lines)} spread "
+            f"over it; the first one, line {done.outcome.rejects[0].line}: {done.outcome.rejects[0].reason}"
         )
-
-    def __enter__(self) -> "Display":
-        done = self.folder.labelled + self.folder.rejected
-        self._rejected = self.folder.rejected
-        self._say(f"{self.plan.path}: rows {self.plan.rows:,}, shards {len(self.plan.shards):,}, done before {done:,}")
-        self._task = self._progress.add_task("", total=self.plan.rows, completed=done, rejected=self._rejected)
-        self._progress.start()
-        self._started = time.monotonic()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def resume(self, begun: Outcome) -> None:
-        """Rows of a shard in work that an earlier run did."""
-        self._count(begun)
-
-    def advance(self, outcome: Outcome, labeller: Labeller) -> None:
-        """A group was done; the first one with labels tells what the others will take."""
-        self.new += outcome.rows
-        self._count(outcome)
-        if outcome.records and not self._estimated and not self._progress.finished:
-            self._estimate(labeller)
-
-    def _count(self, outcome: Outcome) -> None:
-        self._rejected += len(outcome.rejects)
-        self._progress.update(self._task, advance=outcome.rows, rejected=self._rejected)
-
-    def _estimate(self, labeller: Labeller) -> None:
-        self._estimated = True
-        seconds = (time.monotonic() - self._started) / self.new
-        left = self._progress.tasks[self._task].remaining or 0
-        views, forwards = labeller.executor.cost.views / self.new, labeller.executor.cost.forwards / self.new
-        self._say(
-            f"the first {self.new} took {views:.0f} keep sets, {forwards:.1f} forwards and {seconds:.2g} seconds each: "
-            f"about {left * seconds / 60:.1f} minutes for the {left:,.0f} left"
-        )
-
-    def _say(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+    return f"{plan.source.name}: {expectation(done, workers or 1, plan.rows)} for {plan.rows:,} rows"
 
 
-def _load(model: str | Path | Loaded, device: str | torch.device, quantize: Quantize | None) -> tuple[str, Loaded]:
-    if isinstance(model, str | Path):
-        return str(model), load_model(model, device=device, quantize=quantize)
-    loaded, tokenizer = model
-    return loaded.config._name_or_path or type(loaded).__name__, (loaded, tokenizer)
+def sample(plan: ShardPlan) -> RowGroup:
+    """A group of rows from all over the data."""
+    rows = (line for line in plan.source.lines() if line.content)
+    step = max(1, plan.rows // GROUP)
+    return RowGroup(shard=0, first_row=0, lines=tuple(islice(rows, step // 2, None, step))[:GROUP])
 
 
 @contextmanager

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from keepset.files import replacing_file
+from keepset.files import replacing_file, sha256
 from keepset.jobs.labelling import LabelRow
 
 NOTE = b"keepset"
@@ -39,11 +39,12 @@ def columns_table() -> str:
 
 
 class ShardNote(BaseModel):
-    """What a finished shard holds."""
+    """What the table of a finished shard holds, as it says itself."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    file: str
+    file: Annotated[str, Field(pattern=r"^data/shard-\d{5,9}\.parquet$")]
+    """Inside the folder, whoever wrote the manifest."""
     first_line: int
     last_line: int
     labelled: int
@@ -54,13 +55,24 @@ class ShardNote(BaseModel):
     """Identity of the job that wrote it."""
 
 
-def write_table(path: Path, records: Sequence[LabelRow], note: ShardNote) -> None:
-    """Writes a shard; there is nothing at ``path`` before it is complete."""
+class FinishedShard(ShardNote):
+    """The same in the manifest, with what shows damage."""
+
+    sha256: str
+    """Of the table."""
+    rejects_sha256: str | None
+    """Of the file of rejects; None where there is none."""
+
+
+def write_table(path: Path, records: Sequence[LabelRow], note: ShardNote) -> str:
+    """Writes a shard and gives its sha256; there is nothing at ``path`` before it is complete."""
     schema = SCHEMA.with_metadata({NOTE: note.model_dump_json().encode()})
     table = pa.Table.from_pylist([record.model_dump() for record in records], schema=schema)
-    with replacing_file(path) as temporary, pq.ParquetWriter(temporary, schema, compression="zstd") as file:
-        if records:  # load_dataset fails on a table with a row group of no rows, and takes one with no row group
-            file.write_table(table)
+    with replacing_file(path) as temporary:
+        with pq.ParquetWriter(temporary, schema, compression="zstd") as file:
+            if records:  # load_dataset fails on a table with a row group of no rows, and takes one with no row group
+                file.write_table(table)
+        return sha256(temporary)
 
 
 def read_rows(path: Path) -> Iterator[LabelRow]:

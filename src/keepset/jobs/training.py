@@ -24,12 +24,12 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from keepset.blocks import Span
 from keepset.jobs.held_out import HeldOut, HeldOutQuestion, held_out, warnings
 from keepset.jobs.labelling import LabelRow
-from keepset.jobs.manifest import Manifest, read_manifest
-from keepset.jobs.tables import read_rows
+from keepset.jobs.manifest import Manifest
+from keepset.jobs.stored import check_labels, stored_rows
 from keepset.labels.evidence import Case
 from keepset.labels.support import RULE
 from keepset.models.fingerprint import weights_fingerprint
-from keepset.models.loading import load_model
+from keepset.models.loading import check_named_model, load_model
 from keepset.routers.block import BlockRouter, ReadModel, Regime, Target, find_regime, find_target, score_features
 from keepset.routers.block_training import STEPS, train_block_routers
 from keepset.routers.examples import RouterExample, read_examples
@@ -138,42 +138,28 @@ def held_out_questions(
         yield HeldOutQuestion(scores[i if router.asks else 0], question.sets)
 
 
-def check_labels(folder: Path) -> Manifest:
-    """The manifest of a folder of labels, at least one shard of which is finished."""
-    manifest = read_manifest(folder / "manifest.json")
-    if manifest is None:
-        raise ValueError(
-            f"{folder}: expected a folder written by 'keepset label' (with a manifest.json), "
-            f"got {'another one' if folder.is_dir() else 'no folder'}"
-        )
-    if not manifest.shards:
-        raise ValueError(f"{folder}: expected finished labels, got none yet; run 'keepset label' again to go on")
-    return manifest
-
-
 def read_documents(folder: Path, manifest: Manifest) -> list[LabelledDocument]:
     """Every document with a question that teaches a router something."""
     documents: dict[tuple[Any, ...], LabelledDocument] = {}
     rows = 0
-    for shard in manifest.shards:
-        for row in read_rows(folder / shard.file):
-            rows += 1
-            if not teaches(row):
-                continue
-            spans = tuple(map(Span, row.token_start, row.token_stop))
-            tokens, question = row.tokens[: row.document_tokens], row.tokens[row.document_tokens :]
-            key = (spans, *tokens)  # the same context: the same tokens, cut in the same way
-            document = documents.setdefault(key, LabelledDocument(torch.tensor(tokens), spans, row.own_blocks))
-            evidence = torch.zeros(len(spans), dtype=torch.bool)
-            evidence[row.evidence] = True
-            document.questions.append(
-                LabelledQuestion(
-                    tokens=torch.tensor(question),
-                    evidence=evidence,
-                    alternatives=row.case == Case.ALTERNATIVES,
-                    attention=torch.tensor(row.attention),
-                )
+    for row in stored_rows(folder, manifest):
+        rows += 1
+        if not teaches(row):
+            continue
+        spans = tuple(map(Span, row.token_start, row.token_stop))
+        tokens, question = row.tokens[: row.document_tokens], row.tokens[row.document_tokens :]
+        key = (spans, *tokens)  # the same context: the same tokens, cut in the same way
+        document = documents.setdefault(key, LabelledDocument(torch.tensor(tokens), spans, row.own_blocks))
+        evidence = torch.zeros(len(spans), dtype=torch.bool)
+        evidence[row.evidence] = True
+        document.questions.append(
+            LabelledQuestion(
+                tokens=torch.tensor(question),
+                evidence=evidence,
+                alternatives=row.case == Case.ALTERNATIVES,
+                attention=torch.tensor(row.attention),
             )
+        )
     if not documents:
         raise ValueError(
             f"{folder}: expected rows whose answer rests on some blocks and not on others, got 0 of {rows}; "
@@ -208,7 +194,7 @@ def _load(
     elif isinstance(model, tuple):
         name, found = model[0].config._name_or_path or type(model[0]).__name__, model[0]
     else:
-        name = job.model if model is None else model
+        name = check_named_model(job.model, folder) if model is None else model
         found, _ = load_model(name, dtype=job.dtype, device=device, quantize=job.quantize)
     fingerprint = weights_fingerprint(found)
     if fingerprint != job.weights_fingerprint:

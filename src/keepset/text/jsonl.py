@@ -9,10 +9,9 @@ Other fields are ignored. A line that is no such row raises ValueError with the 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import Any, NoReturn
 
 from transformers import PreTrainedTokenizerBase
@@ -20,6 +19,8 @@ from transformers import PreTrainedTokenizerBase
 from keepset.text.example import TextExample, text_example
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+FIELDS = ("context", "blocks", "question", "answer", "candidates", "id")
+"""What a row may hold."""
 SEPARATOR = "\n"
 """Between a row's own blocks; hidden with the block before it."""
 
@@ -54,22 +55,12 @@ class Row:
     """Answers to choose from; empty when the row has none."""
 
 
-def read_lines(path: Path, start: int = 0, stop: int | None = None, first_line: int = 1) -> Iterator[Line]:
-    """The lines between two bytes of a file, one in memory at a time. ``start`` must begin line ``first_line``."""
-    with path.open("rb") as file:
-        file.seek(start)
-        for number, raw in enumerate(file, first_line):
-            if stop is not None and start >= stop:
-                return
-            yield Line(number, raw)
-            start += len(raw)
-
-
-def parse_row(line: Line) -> Row:
-    """The row a line holds."""
+def parse_row(line: Line, columns: Mapping[str, str] | None = None) -> Row:
+    """The row a line holds; ``columns`` says what a field is called there, where it has another name."""
     data = parse_json(line)
     if not isinstance(data, dict):
         raise ValueError(f"row: expected an object with context, question and answer, got {_short(data)}")
+    data = _renamed(data, columns or {})
     context, own_blocks = _context(data)
     return Row(
         line=line.number,
@@ -102,6 +93,12 @@ def row_example(row: Row, tokenizer: PreTrainedTokenizerBase, blocks: str | int)
     """The example of a row, with the row's own blocks when it has some."""
     cut = row.own_blocks or blocks
     return text_example(tokenizer, row.context, row.question, row.answer, cut, row.candidates or None)
+
+
+def _renamed(data: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:
+    """A field that has another name is found under that name only."""
+    others = {name: value for name, value in data.items() if name not in columns and name not in columns.values()}
+    return others | {field: data[column] for field, column in columns.items() if column in data}
 
 
 def _context(data: dict[str, Any]) -> tuple[str, tuple[tuple[int, int], ...] | None]:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
@@ -16,7 +15,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from keepset import seeds
-from keepset.files import write_json
+from keepset.files import alone_in, write_json
 from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.tasks.mixture import DRAWS_PER_STEP, sample_mixture
 from keepset.paper.testbed.teachers.checkpoint import TrainingState, checkpoints, load_checkpoint, save_checkpoint
@@ -37,14 +36,8 @@ def train_teacher(
     again ends in the same weights. ``stop_after`` ends early, after that many steps in all. Two runs in one folder
     would go on from each other's checkpoints: the second is refused.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(out / ".lock", timeout=0):
-            return _train_alone(config, out, device, checkpoint_every, stop_after)
-    except Timeout as error:
-        raise ValueError(
-            f"{out}: another process is training a teacher here; wait for it, or choose another folder"
-        ) from error
+    with alone_in(out, "training a teacher"):
+        return _train_alone(config, out, device, checkpoint_every, stop_after)
 
 
 def _train_alone(
