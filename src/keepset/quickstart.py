@@ -117,7 +117,7 @@ def run_on(
     # The chat prefix is always kept, so the first line need not be: policies choose every line.
     line_pruner = partial(keepset.Pruner, model, tokenizer, blocks="line", keep_first=False)
     policies: list[keepset.BlockRouter | str] = [*routers, *keepset.POLICIES]
-    pruners = [line_pruner(policy) for policy in policies]
+    pruners = [p for p in map(line_pruner, policies) if "pre_query" in p.policy.regimes]
     answers, preserved, kept = 0, Counter[Place](), Counter[Place]()
     for sheet in track(held_out, "pruning", transient=True, disable=not console.is_terminal):
         known = line_pruner(Oracle(frozenset(fact.line for fact in sheet.facts)))

@@ -36,7 +36,7 @@ EFFECTS, READOUT, POLICY = "effects", "readout", "policy"
 
 READ_AS = {"h2o": "accumulated", "snapkv": "window", "restkv": "reconstruction"}
 """Policies that are one readout and nothing else: measured as that."""
-BLIND = ("recency", "random")
+BLIND = ("words", "recency", "random")
 """Policies that do not read the model."""
 
 
