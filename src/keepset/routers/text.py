@@ -33,10 +33,10 @@ from keepset.text.lexical import (
 
 SUMMARY = 32
 """Width of what is said of a block."""
-MATCH = 48
+MATCH = 64
 """Width in which tokens of question and block are compared."""
 HIDDEN = 32
-"""Width of the network that weighs words in common, matches and what the block is worth by itself."""
+"""Width of the networks that weigh words in common, and those beside matches and what the block is worth by itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +115,8 @@ class TextRouter(
 
     center: Tensor
     scale: Tensor
+    token_center: Tensor
+    token_scale: Tensor
     question_center: Tensor
     question_scale: Tensor
 
@@ -127,41 +129,55 @@ class TextRouter(
         self.blocks = blocks
         self.length_power = length_power
         self.question_length_power = question_length_power
-        features = 2 * reads.hidden_size + PLACE_NUMBERS
-        self.register_buffer("center", torch.zeros(features))
-        self.register_buffer("scale", torch.ones(features))
-        self.register_buffer("question_center", torch.zeros(QUESTION_NUMBERS))
-        self.register_buffer("question_scale", torch.ones(QUESTION_NUMBERS))
-        self.summary = nn.Linear(features, SUMMARY)
-        self.worth = nn.Linear(SUMMARY, 1)
+        width = reads.hidden_size
+        features = 2 * width + PLACE_NUMBERS
+        for name, size in (("", features), ("token_", width), ("question_", QUESTION_NUMBERS)):
+            self.register_buffer(f"{name}center", torch.zeros(size))
+            self.register_buffer(f"{name}scale", torch.ones(size))
         self.words = nn.EmbeddingBag.from_pretrained(torch.zeros(BUCKETS, 1), freeze=False, mode="sum")
         self.headings = nn.EmbeddingBag.from_pretrained(torch.zeros(BUCKETS, 1), freeze=False, mode="sum")
-        self.match = nn.Linear(reads.hidden_size, MATCH, bias=False)
-        self.matters = nn.Linear(reads.hidden_size, 1)
-        self.hidden = nn.Linear(QUESTION_NUMBERS + 3, HIDDEN)
-        self.score = nn.Linear(HIDDEN, 1)
+        self.place = nn.Linear(PLACE_NUMBERS, 1)
+        self.summary = nn.Linear(features + 1, SUMMARY)
+        self.worth = nn.Linear(SUMMARY, 1)
+        self.match = nn.Linear(width, MATCH, bias=False)
+        self.matters = nn.Linear(width, 1)
+        self.lexical = nn.Sequential(nn.Linear(QUESTION_NUMBERS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1))
+        added = nn.Linear(HIDDEN, 1)
+        self.seen = nn.Sequential(nn.Linear(QUESTION_NUMBERS + 3, HIDDEN), nn.ReLU(), added)
+        nn.init.orthogonal_(self.match.weight)
+        for last in (self.worth, self.matters, added):
+            nn.init.zeros_(last.weight)
+
+    def said(self, text: TextFeatures) -> Tensor:
+        """(N, 1) log odds by words, heading and place alone; needs no reader."""
+        words = self.words(text.words, text.word_starts) + self.headings(text.headings, text.heading_starts)
+        numbers = (text.numbers - self.center[-PLACE_NUMBERS:]) / self.scale[-PLACE_NUMBERS:]
+        odds: Tensor = words + self.place(numbers)
+        return odds
 
     def forward(self, text: TextFeatures) -> Tensor:
         """(N,) log odds that somebody will ask about the block."""
+        said = self.said(text)
         x = (torch.cat([text.pooled, text.numbers], dim=-1) - self.center) / self.scale
-        seen = self.worth(torch.relu(self.summary(x)))
-        said = self.words(text.words, text.word_starts) + self.headings(text.headings, text.heading_starts)
-        worth: Tensor = (seen + said).squeeze(-1)
-        return worth
+        seen = self.worth(torch.relu(self.summary(torch.cat([x, said], dim=-1))))
+        odds: Tensor = (said + seen).squeeze(-1)
+        return odds
 
     def answering(self, text: TextFeatures, worth: Tensor, asked: QuestionFeatures) -> Tensor:
         """(N,) how well a block answers the question; ``worth`` (N,) is what it is worth by itself."""
-        question = normalize(self.match(asked.states.float()), dim=-1)  # (Q, M)
-        block = normalize(self.match(text.states.float()), dim=-1)  # (T, M)
+        standard = (asked.states.float() - self.token_center) / self.token_scale  # (Q, D)
+        question = normalize(self.match(standard), dim=-1)  # (Q, M)
+        block = normalize(self.match((text.states.float() - self.token_center) / self.token_scale), dim=-1)  # (T, M)
         near = question @ block.T  # (Q, T)
         best = near.new_full((len(question), len(worth)), -1.0).scatter_reduce(
             1, text.block_of.expand(len(question), -1), near, "amax"
         )  # (Q, N)
-        weight = softplus(self.matters(asked.states.float()))  # (Q, 1)
-        matches = torch.stack([(best * weight).sum(0) / weight.sum(), best.amax(0)], dim=-1)
+        weight = softplus(self.matters(standard))  # (Q, 1)
+        matched = (best * weight).sum(0) / weight.sum()  # (N,)
+        ahead = matched - matched.mean()
         numbers = (asked.numbers - self.question_center) / self.question_scale
-        x = torch.cat([numbers, matches * MATCHES_SCALE, worth[:, None]], dim=-1)
-        scores: Tensor = self.score(torch.relu(self.hidden(x))).squeeze(-1)
+        x = torch.cat([numbers, MATCHES_SCALE * torch.stack([matched, ahead], -1), worth[:, None]], dim=-1)
+        scores: Tensor = (self.lexical(numbers) + self.seen(x)).squeeze(-1)
         return scores
 
     @classmethod

@@ -10,6 +10,8 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 
 from keepset.text.bm25 import bm25, words
 
@@ -37,70 +39,11 @@ KINDS = (
 )
 """Of questions; the first that begins one of its parts counts."""
 COMMON = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "been",
-        "by",
-        "can",
-        "did",
-        "do",
-        "does",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "he",
-        "her",
-        "his",
-        "how",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "many",
-        "much",
-        "not",
-        "of",
-        "on",
-        "or",
-        "she",
-        "so",
-        "than",
-        "that",
-        "the",
-        "their",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "to",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "who",
-        "whom",
-        "whose",
-        "why",
-        "will",
-        "with",
-        "would",
-        "you",
-    ]
+    words(
+        "a an and are as at be been by can did do does for from had has have he her his how if in into is it its many "
+        "much not of on or she so than that the their them then there these they this to was we were what when where "
+        "which who whom whose why will with would you"
+    )
 )
 """Words that say nothing about what is asked for."""
 
@@ -171,7 +114,7 @@ def question_numbers(question: str, blocks: Sequence[Passage]) -> list[list[floa
     weights = rarities(asked, stems)
     covered = [_coverage(weights, set(found)) for found in stems]
     headings = {passage.heading: _coverage(weights, set(stemmed(passage.heading))) for passage in blocks}
-    pairs = set(zip(asked, asked[1:], strict=False))
+    pairs = set(pairwise(asked))
     kind = kind_of(question)
     known = set(words(question))
     top, stem_top = max(exact, default=0.0) or 1.0, max(stem_scores, default=0.0) or 1.0
@@ -179,7 +122,7 @@ def question_numbers(question: str, blocks: Sequence[Passage]) -> list[list[floa
     for i, passage in enumerate(blocks):
         said = passage.text.split()
         news = [word for word in said if word.strip("\"'(),.;:").lower() not in known]
-        shared = pairs & set(zip(stems[i], stems[i][1:], strict=False))
+        shared = pairs & set(pairwise(stems[i]))
         rows.append(
             [
                 exact[i] / 10,
@@ -194,7 +137,7 @@ def question_numbers(question: str, blocks: Sequence[Passage]) -> list[list[floa
                 math.log(max(1, len(said))),
                 sum(any(letter.isdigit() for letter in word) for word in news) / 5,
                 sum(word[:1].isupper() for word in news[1:]) / 5,
-                float(exact[i] == max(exact)),
+                float(exact[i] == top),
                 float(is_heading(passage.text)),
                 *(float(kind == name) for name in KINDS),
             ]
@@ -202,9 +145,10 @@ def question_numbers(question: str, blocks: Sequence[Passage]) -> list[list[floa
     return rows
 
 
-def stemmed(text: str) -> list[str]:
+@lru_cache(maxsize=4_096)  # many questions are asked of the same sentences
+def stemmed(text: str) -> tuple[str, ...]:
     """The first letters of every word that says something."""
-    return [word[:STEM] for word in words(text) if word not in COMMON]
+    return tuple(word[:STEM] for word in words(text) if word not in COMMON)
 
 
 def rarities(asked: Sequence[str], stems: Sequence[Sequence[str]]) -> dict[str, float]:
