@@ -15,11 +15,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from keepset.blocks import Span
 from keepset.paper.natural.states import Reader, Seen, Source
 from keepset.routers.text import QuestionFeatures, TextFeatures, question_features, text_features
 from keepset.routers.words import word_bag
-from keepset.text.lexical import Passage, passages, place_numbers, question_numbers
+from keepset.text.lexical import Passage, passages, place_numbers
 from keepset.text.prompt import token_spans
 from keepset.text.qasper import QasperPaper, read_qasper
 from keepset.text.split import split_blocks
@@ -54,17 +53,6 @@ class Read:
     wanted: Tensor
     """(N,) bool: blocks that some question needs."""
     asked: list[AskedOf]
-
-
-@dataclass(frozen=True, eq=False)
-class Unread:
-    """A document of which only the words are known."""
-
-    features: TextFeatures
-    """Without what a reader sees."""
-    wanted: Tensor
-    questions: list[tuple[Tensor, Tensor]]
-    """(N, G) numbers and (N,) gold blocks, as in ``AskedOf``."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,19 +98,20 @@ def articles(data: Path, split: str) -> list[SquadArticle]:
     return read_articles(data / SQUAD_FILES[split])
 
 
-def read_paper(reader: Reader, paper: QasperPaper, blocks: Literal["paragraph", "sentence"]) -> Read:
-    """A paper in its paragraphs, or in the sentences inside them.
+def read_paper(reader: Reader | None, paper: QasperPaper, blocks: Literal["paragraph", "sentence"]) -> Read:
+    """A paper in its paragraphs, or in the sentences inside them; without a reader only words are known of it.
 
     The sentences of an evidence paragraph that hold the answer are wanted, or all of them where none does.
     """
     places, wanted, questions = _cut_paper(paper, blocks)
-    return _read(paper.id, paper.text, places, reader.see(qasper_source(paper)), wanted, questions)
+    seen = None if reader is None else reader.see(qasper_source(paper))
+    return _read(paper.id, paper.text, places, seen, wanted, questions)
 
 
-def read_article(reader: Reader, article: SquadArticle, split: str) -> Read:
+def read_article(reader: Reader | None, article: SquadArticle, split: str) -> Read:
     """An article in its sentences; a question is asked of sixteen of them."""
     wanted, questions = _cut_article(article)
-    seen = reader.see(squad_source(article, split))
+    seen = None if reader is None else reader.see(squad_source(article, split))
     return _read(article.title, article.text, article.sentences, seen, wanted, questions)
 
 
@@ -160,53 +149,37 @@ def _read(
     name: str,
     text: str,
     places: Sequence[tuple[int, int]],
-    seen: Seen,
+    seen: Seen | None,
     wanted: Tensor,
     questions: Sequence[Question],
 ) -> Read:
     said = passages(text, places)
-    offsets = [(int(start), int(stop)) for start, stop in seen.places.tolist()]
-    spans: list[Span] = token_spans(offsets, places, len(offsets))
+    if seen is None:
+        features = unread_features(said)
+    else:
+        offsets = [(int(start), int(stop)) for start, stop in seen.places.tolist()]
+        features = text_features(seen.states, token_spans(offsets, places, len(offsets)), said)
     asked = []
     for found in questions:
         beside = said[found.blocks.start : found.blocks.stop]
-        features = question_features(seen.questions[found.place], found.question, beside)
-        asked.append(AskedOf(found.question, found.blocks, found.gold, features))
-    words = [len(passage.text.split()) for passage in said]
-    return Read(name, said, words, text_features(seen.states, spans, said), wanted, asked)
-
-
-def unread_paper(paper: QasperPaper, blocks: Literal["paragraph", "sentence"]) -> Unread:
-    """What a paper teaches without a reader."""
-    places, wanted, questions = _cut_paper(paper, blocks)
-    return _unread(paper.text, places, wanted, questions)
-
-
-def unread_article(article: SquadArticle) -> Unread:
-    return _unread(article.text, article.sentences, *_cut_article(article))
-
-
-def _unread(text: str, places: Sequence[tuple[int, int]], wanted: Tensor, questions: Sequence[Question]) -> Unread:
-    said = passages(text, places)
-    empty = torch.zeros(len(said), 0)
-    features = TextFeatures(
-        pooled=empty,
-        numbers=torch.tensor([place_numbers(passage) for passage in said]),
-        words=(words := word_bag([passage.text for passage in said]))[0],
-        word_starts=words[1],
-        headings=(headings := word_bag([passage.heading for passage in said]))[0],
-        heading_starts=headings[1],
-        states=empty[:0],
-        block_of=torch.zeros(0, dtype=torch.long),
-    )
-    asked = [
-        (
-            torch.tensor(question_numbers(question.question, said[question.blocks.start : question.blocks.stop])),
-            question.gold,
+        states = torch.zeros(0, 0) if seen is None else seen.questions[found.place]
+        asked.append(
+            AskedOf(found.question, found.blocks, found.gold, question_features(states, found.question, beside))
         )
-        for question in questions
-    ]
-    return Unread(features, wanted, asked)
+    return Read(name, said, [len(passage.text.split()) for passage in said], features, wanted, asked)
+
+
+def unread_features(said: Sequence[Passage]) -> TextFeatures:
+    """Without what a reader sees."""
+    words, headings = word_bag([passage.text for passage in said]), word_bag([passage.heading for passage in said])
+    return TextFeatures(
+        torch.zeros(len(said), 0),
+        torch.tensor([place_numbers(passage) for passage in said]),
+        *words,
+        *headings,
+        torch.zeros(0, 0),
+        torch.zeros(0, dtype=torch.long),
+    )
 
 
 def part(features: TextFeatures, blocks: range) -> TextFeatures:

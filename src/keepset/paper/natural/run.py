@@ -29,8 +29,6 @@ from keepset.paper.natural.documents import (
     read_article,
     read_paper,
     squad_split,
-    unread_article,
-    unread_paper,
 )
 from keepset.paper.natural.layers import run_layers
 from keepset.paper.natural.likelihood import question_likelihood
@@ -49,7 +47,10 @@ NAME = "natural"
 DATA = Path("data")
 """Where SQuAD and QASPER are looked for unless ``--data`` says otherwise."""
 QASPER, SENTENCES, SQUAD = "qasper", "qasper sentences", "squad"
-ROUTER, WORDS, BM25, STEMS, LIKELIHOOD, RANDOM = "router", "words", "bm25", "stems", "question likelihood", "random"
+ALL_QASPER, ALL_SQUAD = "all qasper", "all squad"
+"""Also the documents that nobody has read: for scorers that need no reader."""
+ROUTER, LEXICAL, WORDS, BM25, STEMS = "router", "lexical", "words", "bm25", "stems"
+LIKELIHOOD, RANDOM = "question likelihood", "random"
 
 
 @dataclass(frozen=True)
@@ -75,13 +76,15 @@ class Setting:
 
 SETTINGS = {
     "smoke": Setting(TINY, 1, 9, 3, 2, 2, 8, (1, 2), 200),
-    "small": Setting("smollm2-135m-instruct", 10, 100, 14, 12, 40, 40, (1, 3, 6, 10, 15), 3_300),
+    "small": Setting("smollm2-135m-instruct", 10, 56, 7, 4, 20, 20, (1, 3, 6, 10, 15), 3_300),
     "paper": Setting("smollm2-135m-instruct", 10, 284, 44, 48, 200, 284, (1, 3, 6, 10, 15, 20, 30), 3_300),
 }
 SCORERS: dict[str, tuple[str, ...]] = {
-    QASPER: (ROUTER, WORDS, BM25, STEMS, LIKELIHOOD, RANDOM),
-    SENTENCES: (ROUTER, BM25, RANDOM),
-    SQUAD: (ROUTER, BM25, STEMS, LIKELIHOOD, RANDOM),
+    QASPER: (ROUTER, LEXICAL, WORDS, BM25, STEMS, LIKELIHOOD, RANDOM),
+    SENTENCES: (ROUTER, LEXICAL, BM25, RANDOM),
+    SQUAD: (ROUTER, LEXICAL, BM25, STEMS, LIKELIHOOD, RANDOM),
+    ALL_QASPER: (LEXICAL, WORDS, BM25, STEMS, RANDOM),
+    ALL_SQUAD: (LEXICAL, BM25, STEMS, RANDOM),
 }
 SPLITS: tuple[Split, ...] = ("train", "tune")
 CUTS: tuple[Literal["paragraph", "sentence"], ...] = ("paragraph", "sentence")
@@ -118,10 +121,10 @@ def run_scorer(scale: str, data: Path, documents: str, scorer: str) -> RunResult
     if scorer == LIKELIHOOD:
         read = first_questions(read, SETTINGS[scale].likelihood_questions)
     metrics: list[Metric] = []
-    if documents == SQUAD:
+    if documents in (SQUAD, ALL_SQUAD):
         metrics += among_best(read, score)
     else:
-        if scorer in (ROUTER, WORDS, RANDOM):
+        if scorer in (ROUTER, LEXICAL, WORDS, RANDOM):
             metrics += wanted_recall(read, score)
         if scorer != WORDS:
             metrics += question_recall(read, score)
@@ -167,6 +170,7 @@ def _result(
 def find_scorer(scale: str, data: Path, documents: str, scorer: str) -> Scorer:
     scorers: dict[str, Callable[[], Scorer]] = {
         ROUTER: lambda: routed(router_of(scale, data)),
+        LEXICAL: lambda: lexical(router_of(scale, data)),
         WORDS: lambda: words_scorer(scale, data),
         BM25: lambda: bm25_scores,
         STEMS: lambda: stem_scores,
@@ -187,6 +191,20 @@ def routed(router: TextRouter) -> Scorer:
         inside = part(document.features, asked.blocks)
         answers = router.answering(inside, router(inside), asked.features)
         return answers - router.question_length_power * lengths[asked.blocks.start : asked.blocks.stop]
+
+    return score
+
+
+def lexical(router: TextRouter) -> Scorer:
+    """What the router says before its reader has read anything."""
+
+    @torch.no_grad()
+    def score(document: Read, asked: AskedOf | None) -> Tensor:
+        if asked is None:
+            lengths = torch.tensor(document.words).float().clamp(min=1).log()
+            return logsigmoid(router.said(document.features).squeeze(-1)) - router.length_power * lengths
+        scores: Tensor = router.lexical((asked.features.numbers - router.question_center) / router.question_scale)
+        return scores.squeeze(-1)
 
     return score
 
@@ -237,14 +255,19 @@ def lessons(scale: str, data: Path, splits: Sequence[Split] = SPLITS) -> Lessons
     other_papers = [paper for paper in papers(data)[setting.papers :] if qasper_split(paper.id) in splits]
     everything = enumerate(articles(data, "train"))
     other_articles = [a for i, a in everything if i >= setting.train_articles and squad_split(i) in splits]
-    unread = [unread_paper(paper, cut) for paper in other_papers for cut in CUTS]
-    unread += [unread_article(article) for article in other_articles]
-    questions = [(asked.features.numbers, asked.gold) for d in read for asked in d.asked]
-    questions += [question for d in unread for question in d.questions]
+    unread = [read_paper(None, paper, cut) for paper in other_papers for cut in CUTS]
+    unread += [read_article(None, article, "train") for article in other_articles]
+    questions = [(asked.features.numbers, asked.gold) for d in [*read, *unread] for asked in d.asked]
     return Lessons([(d.features, d.wanted) for d in unread], questions, read)
 
 
+@lru_cache(maxsize=2)
 def held_out(scale: str, data: Path, documents: str) -> list[Read]:
+    if documents == ALL_SQUAD:
+        return [read_article(None, article, "dev") for article in articles(data, "dev")]
+    if documents == ALL_QASPER:
+        chosen = [paper for paper in papers(data) if qasper_split(paper.id) == "held_out"]
+        return [read_paper(None, paper, "paragraph") for paper in chosen]
     if documents == SQUAD:
         return squad_dev(scale, data)
     return qasper(scale, data, "held_out", "sentence" if documents == SENTENCES else "paragraph")

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 
 from keepset.paper.natural.measure import BUDGETS, NUMBERS
 from keepset.paper.natural.run import (
+    ALL_QASPER,
+    ALL_SQUAD,
     BM25,
+    LEXICAL,
     LIKELIHOOD,
     QASPER,
     RANDOM,
@@ -22,6 +25,7 @@ from keepset.paper.table import Table, with_interval
 
 TITLES = {
     ROUTER: "the router that ships",
+    LEXICAL: "the router without its reader",
     WORDS: "words, logistic regression",
     BM25: "BM25",
     STEMS: "BM25 of first letters",
@@ -41,7 +45,7 @@ def measured(results: Results, what: str, name: str, values: Sequence[Coordinate
 def qasper_table(results: Results) -> Table:
     """Recall of evidence by budget, regime and scorer."""
     rows: list[tuple[str, ...]] = []
-    for documents, unit in ((QASPER, "paragraphs"), (SENTENCES, "sentences")):
+    for documents, unit in ((QASPER, "paragraphs"), (ALL_QASPER, "paragraphs, all papers"), (SENTENCES, "sentences")):
         for regime, known in REGIMES.items():
             group = []
             for scorer in SCORERS[documents]:
@@ -71,11 +75,14 @@ def qasper_table(results: Results) -> Table:
 
 def squad_table(results: Results) -> Table:
     """The gold sentence among the best of sixteen."""
-    rows = []
-    for scorer in SCORERS[SQUAD]:
-        found = measured(results, "among_best", "number", NUMBERS, documents=SQUAD, scorer=scorer)
-        if found:
-            rows.append((TITLES[scorer], *map(with_interval, found), f"{found[0].n:,}"))
+    rows: list[tuple[str, ...]] = []
+    for documents in (SQUAD, ALL_SQUAD):
+        group = []
+        for scorer in SCORERS[documents]:
+            found = measured(results, "among_best", "number", NUMBERS, documents=documents, scorer=scorer)
+            if found:
+                group.append((TITLES[scorer], *map(with_interval, found), f"{found[0].n:,}"))
+        rows += [(), *group] if rows and group else group
     articles = results.run(documents=SQUAD, scorer=ROUTER).counts["documents"]
     return Table(
         name="natural-squad",
@@ -86,7 +93,8 @@ def squad_table(results: Results) -> Table:
         columns=("Scorer", "One", "Two", "Four", "Questions"),
         rows=tuple(rows),
         notes=(
-            f"{articles} articles. The paragraph of the question and the sentences after it; questions whose answer "
+            f"{articles} articles have been read; the rows below them need no reader and are of all articles.",
+            "The sixteen are the paragraph of the question and the sentences after it; questions whose answer "
             "stands in another of the sixteen are left out.",
         ),
     )

@@ -30,7 +30,7 @@ class Training:
     """Share of a block's features that a step does not see."""
     lexical_steps: int = 1_000
     lexical_rate: float = 2e-3
-    epochs: int = 6
+    epochs: int = 4
     """Over all questions whose documents the reader has read."""
     question_rate: float = 1e-3
     batch: int = 32
