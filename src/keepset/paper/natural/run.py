@@ -158,13 +158,20 @@ def _result(
             "reader": setting.reader,
             "layers": setting.layers,
             "papers": setting.papers,
-            "router": "trained here" if setting.reader == TINY else sha256(SHIPPED / WEIGHTS),
+            **router_hash(scale, at.get("scorer")),
         },
         seeds={"statistics": seeds.STATISTICS.seed(0)},
         counts={"documents": len(read), "questions": sum(len(d.asked) for d in read)},
         metrics=metrics,
         command=f"keepset bench {NAME} --data FOLDER",
     )
+
+
+def router_hash(scale: str, scorer: object) -> dict[str, str]:
+    """Which weights a scorer of the shipped router has; nothing for the others."""
+    if scorer not in (ROUTER, LEXICAL) or scale == "smoke":
+        return {}
+    return {"router": sha256(SHIPPED / WEIGHTS)}
 
 
 def find_scorer(scale: str, data: Path, documents: str, scorer: str) -> Scorer:
@@ -247,7 +254,8 @@ def router_of(scale: str, data: Path = DATA) -> TextRouter:
     return train_text_router(reads(scale), 1, lessons(scale, data), quick)
 
 
-def lessons(scale: str, data: Path, splits: Sequence[Split] = SPLITS) -> Lessons:
+@lru_cache(maxsize=1)
+def lessons(scale: str, data: Path, splits: tuple[Split, ...] = SPLITS) -> Lessons:
     """Papers in paragraphs and in sentences, and articles; of those nobody has read, the words."""
     setting = SETTINGS[scale]
     read = [d for split in splits for cut in CUTS for d in qasper(scale, data, split, cut)]
