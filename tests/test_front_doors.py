@@ -6,6 +6,7 @@ import sys
 from importlib.metadata import version
 
 import keepset
+from keepset.compression import Compressed, Compressor, compress
 from keepset.explain.explanation import explain
 from keepset.jobs import label
 from keepset.jobs.training import train
@@ -22,6 +23,9 @@ NAMES = {
     "Pruner": Pruner,
     "PrunedContext": PrunedContext,
     "Budget": Budget,
+    "Compressed": Compressed,
+    "Compressor": Compressor,
+    "compress": compress,
     "POLICIES": POLICIES,
     "READOUTS": READOUTS,
     "BlockRouter": BlockRouter,

@@ -5,6 +5,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from keepset.compression import Compressed, Compressor, compress
     from keepset.explain import explain
     from keepset.jobs.runner import label
     from keepset.jobs.training import train
@@ -21,9 +22,12 @@ __all__ = [
     "READOUTS",
     "BlockRouter",
     "Budget",
+    "Compressed",
+    "Compressor",
     "PrunedContext",
     "Pruner",
     "__version__",
+    "compress",
     "explain",
     "label",
     "load_model",
@@ -37,8 +41,11 @@ _HOMES = {
     "READOUTS": "keepset.readouts",
     "BlockRouter": "keepset.routers.block",
     "Budget": "keepset.pruning.budget",
+    "Compressed": "keepset.compression",
+    "Compressor": "keepset.compression",
     "PrunedContext": "keepset.pruning.context",
     "Pruner": "keepset.pruning.pruner",
+    "compress": "keepset.compression",
     "explain": "keepset.explain",
     "label": "keepset.jobs.runner",
     "load_model": "keepset.models.loading",

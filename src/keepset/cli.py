@@ -28,6 +28,7 @@ COMMANDS = (
     "train",
     "prune",
     "ask",
+    "compress",
     "bench",
     "reproduce",
     "report",
@@ -420,6 +421,27 @@ def ask(
     shown = harmless(answer) if out_console.is_terminal else answer  # a file gets what the model wrote
     sys.stdout.write(f"{shown}\n")  # rich would leave out some control characters
     err_console.print(context.read_share, markup=False, highlight=False, soft_wrap=True)
+
+
+@app.command(epilog=example("keepset compress docs/examples/harbour.txt --budget 0.25"))
+def compress(
+    document: Annotated[Path, typer.Argument(help="Text file to compress; - reads standard input as it comes.")],
+    budget: Annotated[str, typer.Option(help="0.25 of the tokens, or 500 tokens.")] = "0.25",
+    question: Annotated[str | None, typer.Option(help="Keep what answers this; not needed.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+) -> None:
+    """Make a text short for any engine: its most useful sentences, whole and in order, on standard output."""
+    from keepset.compression.commands import compress_standard_input, compress_text
+    from keepset.text.reading import read_context
+
+    if str(document) == "-":
+        compress_standard_input(budget, question, device)
+        return
+    with err_console.status("reading the document"):
+        short = compress_text(read_context(document), budget, question, device)
+    typer.echo(short.text)
+    said = f"{short.tokens_after:,} of {short.tokens_before:,} tokens kept"
+    err_console.print(said, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.command(epilog=example("keepset bench engine"))

@@ -23,10 +23,12 @@ from keepset.policies import (
     MomentKV,
     Oracle,
     Policy,
+    QuestionLikelihood,
     Random,
     Recency,
     ReSTKV,
     SnapKV,
+    Words,
     build_policy,
     find_policy,
     score_checked,
@@ -36,6 +38,7 @@ from keepset.policies.kvzip import FIRST, LATER
 from keepset.readouts import output_reconstruction
 from keepset.readouts.layers import Layer, visit_layers
 from keepset.text.bm25 import bm25
+from keepset.text.lexical import buckets
 from keepset.text.prompt import SEPARATOR
 
 T, Q = 90, 7
@@ -193,6 +196,41 @@ def test_bm25_finds_the_words_of_the_question(loaded: tuple[PreTrainedModel, Pre
     scores = score_checked(BM25(tokenizer), asked)
     assert scores.argsort(descending=True).tolist()[:1] == [1]
     assert scores.tolist() == pytest.approx(bm25("What is the code for BELU?", said))
+
+
+def test_question_likelihood_is_what_the_question_weighs_after_a_block_alone(asked: Context) -> None:
+    assert asked.question is not None
+    expected = []
+    for span in BLOCKS:
+        row = torch.cat([asked.tokens[: BLOCKS[0].start], asked.tokens[span.start : span.stop], asked.question])
+        with torch.no_grad():
+            chances = asked.model(row[None]).logits[0].log_softmax(-1)
+        expected.append(sum(float(chances[i - 1, row[i]]) for i in range(len(row) - Q, len(row))))
+    torch.testing.assert_close(QuestionLikelihood().score(asked), torch.tensor(expected), rtol=1e-4, atol=1e-3)
+
+
+def test_words_adds_the_weights_of_the_different_words(
+    loaded: tuple[PreTrainedModel, PreTrainedTokenizerBase],
+) -> None:
+    model, tokenizer = loaded
+    said = ["We use the corpus. ", "We use the use. ", "Thanks to all. "]
+    rows = [tokenizer(text).input_ids for text in said]
+    stops = torch.tensor([len(row) for row in rows]).cumsum(0).tolist()
+    spans = tuple(Span(stop - len(row), stop) for row, stop in zip(rows, stops, strict=True))
+    policy = Words(tokenizer)
+    found = policy.score(Context(model, torch.tensor([token for row in rows for token in row]), spans))
+    weights = policy.weights.weights.weight.detach()
+    weight = {
+        word: float(weights[bucket])
+        for word in ["we", "use", "the", "corpus", "thanks", "to", "all"]
+        for bucket in buckets(word)
+    }
+    expected = [
+        float(policy.weights.bias.detach()) + sum(weight[word] for word in words)
+        for words in (("we", "use", "the", "corpus"), ("we", "use", "the"), ("thanks", "to", "all"))
+    ]
+    torch.testing.assert_close(found, torch.tensor(expected))
+    assert len({*found.tolist()}) == 3
 
 
 def test_recency_prefers_the_end(context: Context) -> None:

@@ -23,6 +23,7 @@ def test_bare_numbers() -> None:
         ("0.1", Budget.share_of_blocks(0.1)),
         ("12", Budget.blocks(12)),
         ("0.25 tokens", Budget.share_of_tokens(0.25)),
+        ("500 tokens", Budget.tokens(500)),
     ],
 )
 def test_a_command_writes_it_as_text(text: str, expected: Budget) -> None:
@@ -36,7 +37,7 @@ def test_what_is_no_budget_is_refused(wrong: object) -> None:
         Budget.of(wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("wrong", ["", "ten", "0", "1.1", "2 tokens", "0.1 pages"])
+@pytest.mark.parametrize("wrong", ["", "ten", "0", "1.1", "0 tokens", "1.5 tokens", "0.1 pages"])
 def test_what_is_no_budget_in_text_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="budget: expected"):
         Budget.parse(wrong)

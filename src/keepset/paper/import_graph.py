@@ -28,6 +28,7 @@ STAGES = (
     "routers",
     "policies",
     "pruning",
+    "compression",
     "explain",
     "jobs",
     "integrations",
@@ -54,7 +55,7 @@ REPORTING = (
 )
 """Files of the laboratory that know of no experiment: what a number, a table and an experiment are."""
 LIBRARY = ("base", *STAGES)
-LABORATORY = ("reporting", "testbed", "experiments", "bench", "eviction", "evidence")
+LABORATORY = ("reporting", "testbed", "experiments", "bench", "eviction", "evidence", "natural")
 """In reading order as well; what has no folder of its own here is among the experiments."""
 TRACKED_FRONT = "quickstart"
 """The file of the laboratory that runs a command as it stands, and so imports the front."""

@@ -25,11 +25,13 @@ from keepset.policies.kvzip_max import KVzipMax
 from keepset.policies.momentkv import MomentKV
 from keepset.policies.oracle import Oracle
 from keepset.policies.policy import BOTH, PRE_QUERY, QUERY_AWARE, Context, Policy, Regime, score_checked
+from keepset.policies.question_likelihood import QuestionLikelihood
 from keepset.policies.random import Random
 from keepset.policies.recency import Recency
 from keepset.policies.restkv import ReSTKV
 from keepset.policies.routed import Routed
 from keepset.policies.snapkv import SnapKV
+from keepset.policies.words import Words
 from keepset.routers.block import BlockRouter
 
 __all__ = [
@@ -46,12 +48,14 @@ __all__ = [
     "MomentKV",
     "Oracle",
     "Policy",
+    "QuestionLikelihood",
     "Random",
     "ReSTKV",
     "Recency",
     "Regime",
     "Routed",
     "SnapKV",
+    "Words",
     "build_policy",
     "check_name",
     "find_policy",
@@ -67,6 +71,8 @@ POLICIES: dict[str, Callable[[PreTrainedTokenizerBase], Policy]] = {
     KVzipMax.name: KVzipMax,
     ExpectedAttention.name: lambda tokenizer: ExpectedAttention(),
     BM25.name: BM25,
+    QuestionLikelihood.name: lambda tokenizer: QuestionLikelihood(),
+    Words.name: Words,
     Recency.name: lambda tokenizer: Recency(),
     Random.name: lambda tokenizer: Random(),
 }

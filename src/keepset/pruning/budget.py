@@ -11,13 +11,16 @@ from keepset.blocks import KeepSet
 
 ROUNDING = 9
 """Decimals: 0.07 * 100 is 7.000000000000001 in floating point, and is meant to be 7."""
-FORMS = "a share of the blocks (0.1), a number of blocks (12) or a share of the tokens (Budget.share_of_tokens(0.25))"
+FORMS = (
+    "a share of the blocks (0.1), a number of blocks (12), a share of the tokens (Budget.share_of_tokens(0.25)) or a "
+    "number of tokens (Budget.tokens(500))"
+)
 
 
 class Budget(BaseModel):
-    """A share of the blocks, a number of blocks, or a share of the blocks' tokens; at least one block.
+    """A share of the blocks, a number of blocks, or a share or number of the blocks' tokens; at least one block.
 
-    A share of the blocks is rounded up, as the paper does: ceil(share × blocks). A share of the tokens is never
+    A share of the blocks is rounded up, as the paper does: ceil(share × blocks). Tokens are never
     exceeded: whole blocks are kept while they fit.
     Protected blocks count against it, the chat prefix and text outside the blocks do not: a budget of 10 % keeps
     10 % of the blocks whatever is protected.
@@ -25,7 +28,7 @@ class Budget(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    unit: Literal["share of blocks", "blocks", "share of tokens"]
+    unit: Literal["share of blocks", "blocks", "share of tokens", "tokens"]
     amount: float = Field(gt=0, allow_inf_nan=False)
 
     @classmethod
@@ -43,6 +46,12 @@ class Budget(BaseModel):
         return cls(unit="share of tokens", amount=_checked_share(share))
 
     @classmethod
+    def tokens(cls, number: int) -> "Budget":
+        if number < 1:
+            raise ValueError(f"budget: expected at least 1 token, got {number}")
+        return cls(unit="tokens", amount=number)
+
+    @classmethod
     def of(cls, value: "Budget | float | int") -> "Budget":
         """A bare float is a share of the blocks, a bare int a number of blocks."""
         if isinstance(value, Budget):
@@ -53,19 +62,24 @@ class Budget(BaseModel):
 
     @classmethod
     def parse(cls, text: str) -> "Budget":
-        """As a command gets it: ``0.1``, ``12`` or ``0.25 tokens``."""
+        """As a command gets it: ``0.1``, ``12``, ``0.25 tokens`` or ``500 tokens``."""
         number = text.removesuffix("tokens").strip()
         try:
             if number != text:
-                return cls.share_of_tokens(float(number))
+                return cls.tokens(int(number)) if number.isdigit() else cls.share_of_tokens(float(number))
             return cls.of(int(text) if text.isdigit() else float(text))
         except ValueError as error:
             if str(error).startswith("budget:"):
                 raise
-            raise ValueError(f"budget: expected 0.1, 12 or '0.25 tokens', got {text!r}") from error
+            raise ValueError(f"budget: expected 0.1, 12, '0.25 tokens' or '500 tokens', got {text!r}") from error
 
     def __str__(self) -> str:
-        return f"{self.amount:g} {self.unit}" if self.unit == "blocks" else f"{100 * self.amount:g} % {self.unit[6:]}"
+        whole = self.unit in ("blocks", "tokens")
+        return f"{self.amount:g} {self.unit}" if whole else f"{100 * self.amount:g} % {self.unit[6:]}"
+
+    @property
+    def in_tokens(self) -> bool:
+        return self.unit.endswith("tokens")
 
     def limit(self, lengths: Sequence[int]) -> int:
         """How many blocks may be kept, or how many tokens in blocks; ``lengths`` are the blocks' tokens."""
@@ -76,13 +90,15 @@ class Budget(BaseModel):
                     "ask for less or cut smaller blocks"
                 )
             return int(self.amount)
+        if self.unit == "tokens":
+            return int(self.amount)
         if self.unit == "share of blocks":
             return math.ceil(round(self.amount * len(lengths), ROUNDING))
         return max(1, math.floor(round(self.amount * sum(lengths), ROUNDING)))
 
     def costs(self, lengths: Sequence[int]) -> list[int]:
         """What each block takes of ``limit``."""
-        return list(lengths) if self.unit == "share of tokens" else [1] * len(lengths)
+        return list(lengths) if self.in_tokens else [1] * len(lengths)
 
 
 def protected_blocks(lengths: Sequence[int], budget: Budget, keep_first: bool, keep_recent: int) -> KeepSet:
@@ -101,7 +117,7 @@ def protected_blocks(lengths: Sequence[int], budget: Budget, keep_first: bool, k
         others = [costs[block] for block in range(n) if block not in protected]
         if sum(costs[block] for block in protected) + min(others, default=0) <= limit:
             return protected
-    unit = "tokens" if budget.unit == "share of tokens" else "blocks"
+    unit = "tokens" if budget.in_tokens else "blocks"
     raise ValueError(
         f"budget: expected room for a block beside the {len(recent)} recent ones "
         f"({sum(costs[block] for block in recent)} {unit}), got {budget}: {limit} {unit} in a document of {n} blocks; "
@@ -112,7 +128,7 @@ def protected_blocks(lengths: Sequence[int], budget: Budget, keep_first: bool, k
 def select(scores: Tensor, lengths: Sequence[int], budget: Budget, protected: KeepSet) -> KeepSet:
     """The protected blocks, then the best-scored ones while they fit; of equal scores the earlier block first.
 
-    Under a share of tokens a block that does not fit is passed over for the next one that does.
+    Where tokens are counted, a block that does not fit is passed over for the next one that does.
     """
     limit, costs = budget.limit(lengths), budget.costs(lengths)
     kept = set(protected)

@@ -45,7 +45,7 @@ def block_features(
         tokens = torch.cat([tokens, question], dim=-1)
     check_inputs(model, tokens, blocks)
     tokens = tokens.to(model.device)
-    embedded, hidden = model.get_input_embeddings()(tokens), _hidden_after(model, tokens, layers)  # (B, T, D)
+    embedded, hidden = model.get_input_embeddings()(tokens), hidden_after(model, tokens, layers)  # (B, T, D)
     pooled = [
         torch.cat([states[:, span.start : span.stop].float().mean(1) for states in (embedded, hidden)], dim=-1)
         for span in spans
@@ -85,7 +85,7 @@ def _stopping_after(layer: nn.Module) -> Iterator[None]:
         handle.remove()
 
 
-def _hidden_after(model: PreTrainedModel, tokens: Tensor, layers: int) -> Tensor:
+def hidden_after(model: PreTrainedModel, tokens: Tensor, layers: int) -> Tensor:
     """(B, T, D) hidden states after the first ``layers`` layers; the others do not run."""
     found = decoder_layers(model)
     if not 1 <= layers <= len(found):

@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 K1 = 1.5
 """How soon further occurrences of a word in a text stop counting."""
@@ -13,7 +14,7 @@ B = 0.75
 
 def bm25(question: str, texts: Sequence[str]) -> list[float]:
     """One score per text, of the lower-cased words; rare words count more, where "rare" is among ``texts``."""
-    documents = [Counter(words(text)) for text in texts]
+    documents = [_counted(text) for text in texts]
     lengths = [counts.total() for counts in documents]
     mean = max(sum(lengths) / max(len(lengths), 1), 1.0)
     scores = [0.0] * len(documents)
@@ -24,6 +25,11 @@ def bm25(question: str, texts: Sequence[str]) -> list[float]:
             often = counts[word]
             scores[i] += rarity * often * (K1 + 1) / (often + K1 * (1 - B + B * lengths[i] / mean))
     return scores
+
+
+@lru_cache(maxsize=4_096)  # many questions are asked of the same texts
+def _counted(text: str) -> Counter[str]:
+    return Counter(words(text))
 
 
 def words(text: str) -> list[str]:

@@ -63,7 +63,7 @@ def lay_out(tokenizer: PreTrainedTokenizerBase, document: str, blocks: Blocks, q
     tokens, offsets = encode(tokenizer, text)
     cut = common_length(document_tokens(tokenizer, document), tokens)
     blank = len(document) - len(document.lstrip())  # some templates trim it
-    spans = _spans(offsets, [(start + max(begin, blank), start + stop) for begin, stop in places], cut)
+    spans = token_spans(offsets, [(start + max(begin, blank), start + stop) for begin, stop in places], cut)
     while len(spans) > 1 and not len(spans[-1]) and places[-2][1] == places[-1][0]:
         places[-2:] = [(places[-2][0], places[-1][1])]
         spans.pop()
@@ -150,7 +150,7 @@ def tokenise(
 ) -> tuple[list[int], tuple[Span, ...]]:
     """Token ids of ``text``, and the tokens at each of ``places`` (characters, in order)."""
     tokens, offsets = encode(tokenizer, text)
-    spans = _spans(offsets, places, len(tokens))
+    spans = token_spans(offsets, places, len(tokens))
     _check_spans(spans, [text[start:stop] for start, stop in places])
     return tokens, tuple(spans)
 
@@ -184,7 +184,7 @@ def short(text: str) -> str:
     return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
-def _spans(offsets: Sequence[Characters], places: Sequence[Characters], cut: int) -> list[Span]:
+def token_spans(offsets: Sequence[Characters], places: Sequence[Characters], cut: int) -> list[Span]:
     """The tokens before ``cut`` at each of ``places``.
 
     A token belongs where its last character is: many vocabularies write a space as the beginning of the next word.

@@ -9,7 +9,7 @@ import gzip
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,73 @@ def read_squad(path: Path) -> list[SquadQuestion]:
                         )
                     )
     return found
+
+
+@dataclass(frozen=True)
+class ArticleQuestion:
+    """A question beside the consecutive sentences of its article that it is asked of."""
+
+    question: str
+    answers: tuple[str, ...]
+    place: int
+    """Of the question among those of the article."""
+    gold: int
+    """Number of the sentence that holds the answer, in the article."""
+    sentences: range
+    """The sentences it is asked of, in the article."""
+
+
+@dataclass(frozen=True)
+class SquadArticle:
+    """An article as one text, and every question whose answer stands in one of its sentences."""
+
+    title: str
+    text: str
+    """The paragraphs, a blank line after each."""
+    sentences: tuple[tuple[int, int], ...]
+    """Character spans in ``text``."""
+    questions: tuple[str, ...]
+    """As ``read_squad`` gives them."""
+    asked: tuple[ArticleQuestion, ...]
+    """Those with enough sentences around them, and the answer in none of the others."""
+
+    def said(self, sentence: int) -> str:
+        start, stop = self.sentences[sentence]
+        return self.text[start:stop]
+
+
+def read_articles(path: Path, sentences: int = 16) -> list[SquadArticle]:
+    """The articles; a question is asked of ``sentences`` consecutive ones: its paragraph and what follows it.
+
+    At the end of an article, what stands before.
+    """
+    by_article: dict[str, list[SquadQuestion]] = {}
+    for asked in read_squad(path):
+        by_article.setdefault(asked.article, []).append(asked)
+    return [_article(article, by_article.get(article["title"], []), sentences) for article in _articles(path)]
+
+
+def _article(entry: dict[str, Any], questions: Sequence[SquadQuestion], size: int) -> SquadArticle:
+    text = ""
+    spans: list[tuple[int, int]] = []
+    firsts: list[int] = []
+    for paragraph in entry["paragraphs"]:
+        context = paragraph["context"]
+        shift = len(text) - (len(context) - len(context.lstrip()))
+        firsts.append(len(spans))
+        spans += [(max(len(text), start + shift), stop + shift) for start, stop in split_blocks(context, "sentence")]
+        text += context.strip() + "\n\n"
+    spans = [(start, min(stop, len(text))) for start, stop in spans]
+    article = SquadArticle(entry["title"], text, tuple(spans), tuple(asked.question for asked in questions), ())
+    asked = []
+    for place, question in enumerate(questions):
+        first = firsts[question.paragraph]
+        around = range(min(first, len(spans) - size), min(first, len(spans) - size) + size)
+        gold = first + question.gold
+        others = (article.said(i) for i in around if i != gold) if around.start >= 0 else ()
+        if around.start >= 0 and gold in around and not any(question.answers[0] in other for other in others):
+            asked.append(ArticleQuestion(question.question, question.answers, place, gold, around))
+    return replace(article, asked=tuple(asked))
 
 
 def sample_squad(

@@ -38,7 +38,7 @@ READ_AS = {"h2o": "accumulated", "snapkv": "window", "restkv": "reconstruction"}
 """Policies that are one readout and nothing else: measured as that."""
 REPEATING = (KVzip.name, KVzipMax.name)
 """Policies that read a chunk of the context again."""
-BLIND = ("bm25", "recency", "random")
+BLIND = ("bm25", "words", "recency", "random")
 """Policies that do not read the model."""
 
 

@@ -1,0 +1,161 @@
+"""What is kept of natural text, as tables."""
+
+from collections.abc import Sequence
+
+from keepset.paper.natural.measure import BUDGETS, NUMBERS
+from keepset.paper.natural.run import (
+    ALL_QASPER,
+    ALL_SQUAD,
+    BM25,
+    LEXICAL,
+    LIKELIHOOD,
+    QASPER,
+    RANDOM,
+    ROUTER,
+    SCORERS,
+    SENTENCES,
+    SHARES,
+    SQUAD,
+    STEMS,
+    WORDS,
+)
+from keepset.paper.result import Coordinate, Metric
+from keepset.paper.results import Results
+from keepset.paper.table import Table, with_interval
+
+TITLES = {
+    ROUTER: "the router that ships",
+    LEXICAL: "the router without its reader",
+    WORDS: "words, logistic regression",
+    BM25: "BM25",
+    STEMS: "BM25 of first letters",
+    LIKELIHOOD: "question likelihood",
+    RANDOM: "random",
+}
+REGIMES = {"pre_query": "not known", "query_aware": "known"}
+
+
+def measured(results: Results, what: str, name: str, values: Sequence[Coordinate], **at: Coordinate) -> list[Metric]:
+    """One number for each of ``values`` of the coordinate ``name``; none where it has not been measured."""
+    if results.select(what, **at).empty:
+        return []
+    return [results.metric(what, **{**at, name: value}) for value in values]
+
+
+def qasper_table(results: Results) -> Table:
+    """Recall of evidence by budget, regime and scorer."""
+    rows: list[tuple[str, ...]] = []
+    for documents, unit in ((QASPER, "paragraphs"), (ALL_QASPER, "paragraphs, all papers"), (SENTENCES, "sentences")):
+        for regime, known in REGIMES.items():
+            group = []
+            for scorer in SCORERS[documents]:
+                found = measured(
+                    results, "recall", "budget", BUDGETS, documents=documents, scorer=scorer, regime=regime
+                )
+                if found:
+                    group.append((unit, known, TITLES[scorer], *map(with_interval, found), f"{found[0].n:,}"))
+            rows += [(), *group] if rows and group else group
+    return Table(
+        name="natural-qasper",
+        caption=(
+            "QASPER, held-out papers: share of the evidence that is kept with 10, 25 and 50 % of the words, and a 95 % "
+            "bootstrap interval over papers."
+        ),
+        columns=("Blocks", "Question", "Scorer", "10 %", "25 %", "50 %", "n"),
+        rows=tuple(rows),
+        notes=(
+            f"{papers_note(results)} Question not known: evidence of every question of a paper, n of its blocks; "
+            "known: of one question, n over all questions that are extractive or yes/no with all evidence in the text.",
+            "Sentences: those of an evidence paragraph that hold the answer, all of them where none does; a paragraph "
+            "and its sentences are different things to find, so the two halves do not compare.",
+            "Question likelihood reads every block again for every question and was run on fewer.",
+        ),
+    )
+
+
+def squad_table(results: Results) -> Table:
+    """The gold sentence among the best of sixteen."""
+    rows: list[tuple[str, ...]] = []
+    for documents in (SQUAD, ALL_SQUAD):
+        group = []
+        for scorer in SCORERS[documents]:
+            found = measured(results, "among_best", "number", NUMBERS, documents=documents, scorer=scorer)
+            if found:
+                group.append((TITLES[scorer], *map(with_interval, found), f"{found[0].n:,}"))
+        rows += [(), *group] if rows and group else group
+    articles = results.run(documents=SQUAD, scorer=ROUTER).counts["documents"]
+    return Table(
+        name="natural-squad",
+        caption=(
+            "SQuAD dev, question known: is the sentence that holds the answer among the best one, two or four of "
+            "sixteen consecutive ones? 95 % bootstrap interval over articles."
+        ),
+        columns=("Scorer", "One", "Two", "Four", "Questions"),
+        rows=tuple(rows),
+        notes=(
+            f"{articles} articles have been read; the rows below them need no reader and are of all articles.",
+            "The sixteen are the paragraph of the question and the sentences after it; questions whose answer "
+            "stands in another of the sixteen are left out.",
+        ),
+    )
+
+
+def limits_table(results: Results) -> Table:
+    """What limits the router without a question: papers to learn from, and the layer it reads."""
+    rows: list[tuple[str, ...]] = []
+    for share in SHARES:
+        found = measured(results, "recall", "budget", BUDGETS, share=share)
+        if found:
+            papers = results.run(share=share).at["training_papers"]
+            rows.append((f"{papers} training papers", *map(with_interval, found)))
+    return Table(
+        name="natural-limits",
+        caption="QASPER paragraphs, question not known: what more papers and a deeper layer bring.",
+        columns=("", "10 %", "25 %", "50 %"),
+        rows=(*rows, *layer_rows(results)),
+        notes=(layer_note(results),) if layer_rows(results) else (),
+    )
+
+
+def layer_rows(results: Results) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for layer in results.coordinates("layer", "recall"):
+        found = [results.metric("recall", kind="layers", layer=layer, budget=budget) for budget in BUDGETS]
+        rows.append((f"layer {layer} alone", *(with_interval(metric) for metric in found)))
+    return [(), *rows] if rows else []
+
+
+def layer_note(results: Results) -> str:
+    run = results.run(kind="layers")
+    return (
+        f"Layers: logistic regression on mean and maximum of one layer of {run.config['reader']}, "
+        f"{run.counts['papers']} short papers that are not held out, each scored by a fit on the others "
+        f"({run.config['folds']} folds). Papers: routers of the same shape, on the held-out papers."
+    )
+
+
+def cost_table(results: Results) -> Table:
+    """CPU seconds."""
+    run = results.run(kind="cost")
+    tokens = run.counts["tokens"]
+    rows = []
+    for metric in run.metrics:
+        rows.append((str(metric.at["doing"]), f"{metric.value:.1f}", f"{1_000 * metric.value / tokens:.2f}"))
+    return Table(
+        name="natural-cost",
+        caption=f"CPU seconds for a text of {run.counts['words']:,} words ({tokens:,} tokens), one thread.",
+        columns=("Doing", "Seconds", "Seconds per 1K tokens"),
+        rows=tuple(rows),
+        notes=(
+            f"{run.config['reader']}, {run.config['dtype']}; the quickest of {run.config['runs']} runs, models loaded. "
+            "Prefill: the same model reads the text once; an engine's model is larger, and its prefill dearer.",
+        ),
+    )
+
+
+def papers_note(results: Results) -> str:
+    run = results.run(documents=QASPER, scorer=ROUTER)
+    return (
+        f"{run.counts['documents']} held-out papers of the {run.config['papers']} shortest, "
+        f"{run.counts['questions']} questions."
+    )

@@ -1,0 +1,200 @@
+"""Natural text at smoke size: every run, every table; splits that never mix; intervals over papers."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from keepset.paper.experiment import run_missing
+from keepset.paper.natural import EXPERIMENT, costs, tables
+from keepset.paper.natural.documents import QASPER_FILE, SQUAD_FILES, papers, part, qasper_split
+from keepset.paper.natural.measure import clustered_share, wanted_recall
+from keepset.paper.natural.run import (
+    ROUTER,
+    SCORERS,
+    first_questions,
+    held_out,
+    jobs,
+    lessons,
+    qasper,
+    reads,
+    squad_dev,
+)
+from keepset.paper.natural.ship import CARD, ship
+from keepset.paper.natural.training import Lessons, Training, together, train_text_router
+from keepset.paper.results import Results, read_results
+from keepset.routers.text import load_text_router
+
+QUICK = Training(word_steps=3, steps=3, lexical_steps=3, epochs=1)
+TOWNS = ("Hale", "Marr", "Ostend", "Quay", "Rye", "Tarn", "Ulm", "Vale")
+
+
+def squad_article(name: str) -> dict[str, object]:
+    paragraphs = []
+    for number in range(8):
+        said = [f"The {thing} of {name} number {number} costs {number}{i} crowns." for i, thing in enumerate(TOWNS[:4])]
+        context = " ".join(said)
+        answer = f"{number}2 crowns"
+        paragraphs.append(
+            {
+                "context": context,
+                "qas": [
+                    {
+                        "id": f"{name}-{number}",
+                        "question": f"What does the Ostend of {name} number {number} cost?",
+                        "answers": [{"text": answer, "answer_start": context.index(answer)}],
+                    }
+                ],
+            }
+        )
+    return {"title": name, "paragraphs": paragraphs}
+
+
+def qasper_paper(name: str) -> dict[str, object]:
+    sections = [
+        {"section_name": "Data", "paragraphs": [f"We read {name} in {town}. It has 12 rooms." for town in TOWNS[:4]]},
+        {
+            "section_name": "Results",
+            "paragraphs": [f"In {town} we saw {name} again. Nobody knew." for town in TOWNS[4:]],
+        },
+    ]
+    asked = {
+        "question": f"Where did they see {name}?",
+        "answers": [{"extractive_spans": [f"In Ulm we saw {name}"], "yes_no": None, "free_form_answer": ""}],
+        "evidence": [],
+        "evidence_index": [6],
+        "evidence_unmatched": 0,
+        "evidence_float": 0,
+    }
+    return {"full_text": sections, "qas": [asked]}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Twelve papers and six articles; what the reader sees of them goes to a cache of their own."""
+    folder = tmp_path_factory.mktemp("data")
+    chosen = [f"19{i:02d}.0001" for i in range(40)]
+    by_split: dict[str, list[str]] = {}
+    for name in chosen:
+        by_split.setdefault(qasper_split(name), []).append(name)
+    names = [name for found in by_split.values() for name in found[:4]]
+    written = json.dumps({name: qasper_paper(name) for name in names}).encode()
+    (folder / QASPER_FILE).write_bytes(gzip.compress(written))
+    for split, file in SQUAD_FILES.items():
+        articles = [squad_article(f"{split} {town}") for town in TOWNS[:5]]
+        (folder / file).write_bytes(gzip.compress(json.dumps({"data": articles}).encode()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KEEPSET_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def results(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
+    folder = tmp_path_factory.mktemp("results")
+    for _ in run_missing(jobs("smoke", data), folder, "smoke"):
+        pass
+    return read_results(folder, "smoke")
+
+
+def test_every_run_is_in_a_table(results: Results) -> None:
+    made = {table.name: table for table in [*tables(results), *costs(results)]}
+    assert list(made) == ["natural-qasper", "natural-squad", "natural-limits", "natural-cost"]
+    assert len(made["natural-squad"].rows) == len(SCORERS["squad"]) + 1 + len(SCORERS["all squad"])
+    text = made["natural-qasper"].markdown()
+    for title in ("the router that ships", "words, logistic regression", "BM25", "question likelihood", "random"):
+        assert title in text
+    assert "layer 2 alone" in made["natural-limits"].markdown()
+    assert EXPERIMENT.claims is not None
+    assert [claim.paper for claim in EXPERIMENT.claims(results)] == ["0.59", "0.39"]
+
+
+def test_bm25_finds_the_sentence_that_repeats_the_question(results: Results) -> None:
+    assert results.value("among_best", documents="squad", scorer="bm25", number=1) == 1.0
+
+
+def test_nothing_held_out_is_trained_on(data: Path) -> None:
+    found = {
+        split: {d.id for d in qasper("smoke", data, split, "paragraph")} for split in ("train", "tune", "held_out")
+    }
+    assert all(found.values())
+    assert sum(map(len, found.values())) == len(set().union(*found.values())) == len(papers(data)[:9])
+
+
+def test_evidence_sentences_are_those_that_hold_the_answer(data: Path) -> None:
+    paper = held_out("smoke", data, "qasper sentences")[0]
+    wanted = [paper.passages[i].text for i in paper.wanted.nonzero().flatten().tolist()]
+    assert len(wanted) == 1
+    assert wanted[0].startswith("In Ulm we saw")
+    assert paper.passages[-1].heading == "Results"
+    whole = held_out("smoke", data, "qasper")[0]
+    assert whole.wanted.nonzero().flatten().tolist() == [6]
+
+
+def test_a_part_of_a_text_is_what_the_part_says(data: Path) -> None:
+    article = squad_dev("smoke", data)[0]
+    blocks = range(3, 7)
+    features = part(article.features, blocks)
+    assert torch.equal(features.pooled, article.features.pooled[3:7])
+    inside = article.features.block_of.unsqueeze(-1).eq(torch.tensor(list(blocks))).any(-1)
+    assert torch.equal(features.states, article.features.states[inside])
+    assert features.block_of.unique().tolist() == [0, 1, 2, 3]
+    torch.testing.assert_close(train(data)(features), train(data)(article.features)[3:7], rtol=1e-4, atol=1e-5)
+
+
+def test_texts_together_are_scored_as_alone(data: Path) -> None:
+    documents = squad_dev("smoke", data)
+    router = train(data)
+    alone = torch.cat([router(document.features) for document in documents])
+    torch.testing.assert_close(router(together([d.features for d in documents])), alone, rtol=1e-4, atol=1e-5)
+
+
+def train(data: Path) -> torch.nn.Module:
+    return train_text_router(reads("smoke"), 1, lessons("smoke", data), QUICK)
+
+
+def test_training_learns_what_is_asked_about(data: Path) -> None:
+    documents = qasper("smoke", data, "train", "paragraph")
+    training = Training(steps=200, rate=3e-3, decay=0.01, dropped=0.1)
+    router = train_text_router(reads("smoke"), 1, Lessons([], [], documents), training)
+    best = [int(router(document.features).argmax()) for document in documents]
+    assert best == [6] * len(documents)
+
+
+def test_the_same_seed_gives_the_same_router(data: Path) -> None:
+    first, second = (train(data).state_dict() for _ in range(2))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_shipping_keeps_the_card(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "router"
+    folder.mkdir()
+    (folder / CARD).write_text("what it is worth")
+    ship(data, folder, "smoke")
+    assert (folder / CARD).read_text() == "what it is worth"
+    assert load_text_router(folder).layers == 1
+
+
+def test_intervals_are_over_documents() -> None:
+    alike = clustered_share("recall", [(1, 2)] * 20)
+    assert (alike.low, alike.value, alike.high) == (0.5, 0.5, 0.5)
+    split = clustered_share("recall", [(10, 10), (0, 10)] * 10)
+    assert split.value == 0.5
+    assert split.n == 200
+    assert split.low is not None
+    assert split.low < 0.35
+
+
+def test_everything_is_kept_where_there_is_room_for_it(data: Path) -> None:
+    found = wanted_recall(
+        qasper("smoke", data, "held_out", "paragraph"), lambda document, asked: document.wanted.float()
+    )
+    assert [metric.value for metric in found][1:] == [1.0, 1.0]
+
+
+def test_first_questions_takes_documents_in_turn(data: Path) -> None:
+    documents = squad_dev("smoke", data)
+    assert [len(d.asked) for d in first_questions(documents, 3)] == [2, 1]
+    assert ROUTER in SCORERS["squad"]
