@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from keepset.paper.budget import jobs
 from keepset.paper.experiment import finished
 from keepset.paper.parallel import run_missing_together
 from keepset.paper.result import RunResult
-from keepset.paper.sanity import jobs
 
 
 def numbers(result: RunResult) -> dict[str, object]:
@@ -18,9 +18,9 @@ def numbers(result: RunResult) -> dict[str, object]:
 def test_what_is_missing_is_run_once(untrained: Path, workers: int) -> None:
     every = jobs("smoke")
     results = untrained / "results"
-    found = dict(run_missing_together("sanity", every, results, "smoke", workers))
+    found = dict(run_missing_together("budget", every, results, "smoke", workers))
     assert found.keys() == every.keys()
     assert {name: numbers(run) for name, run in finished(every, results, "smoke").items()} == {
         name: numbers(run) for name, run in found.items()
     }
-    assert list(run_missing_together("sanity", every, results, "smoke", workers)) == []
+    assert list(run_missing_together("budget", every, results, "smoke", workers)) == []

@@ -49,11 +49,11 @@ def test_the_tables_and_claims_follow_the_results(written: Results) -> None:
 
 
 def test_differences_are_found(tmp_path: Path) -> None:
-    """Else nothing above means anything."""
-    for name, n in (("whole", 30), ("out", 20)):
+    """Else nothing above means anything. Whole groups: a row has the last digits of its neighbours."""
+    for name, n in (("whole", 32), ("out", 24)):
         run_job(write_rows(tmp_path / f"{name}.jsonl", n), tmp_path / name, 1)
     found = compare(tmp_path / "out", tmp_path / "whole")
-    assert (found.lost, found.twice, found.different) == (10, 0, 0)
+    assert (found.lost, found.twice, found.different) == (8, 0, 0)
     assert found.files > 0
 
 

@@ -312,7 +312,7 @@ def reliability_claims(results: Results) -> list[Claim]:
 
 EXPERIMENT = Experiment(
     name=NAME,
-    place=64,
+    place=69,
     jobs=jobs,
     reports=(
         Report("Labelling under abuse", "cost", reliability_table, beyond=True),
