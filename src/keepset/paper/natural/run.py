@@ -76,7 +76,7 @@ class Setting:
 
 SETTINGS = {
     "smoke": Setting(TINY, 1, 9, 3, 2, 2, 8, (1, 2), 200),
-    "small": Setting("smollm2-135m-instruct", 10, 56, 7, 4, 20, 20, (1, 3, 6, 10, 15), 3_300),
+    "small": Setting("smollm2-135m-instruct", 10, 56, 7, 8, 20, 20, (1, 3, 6, 10, 15), 3_300),
     "paper": Setting("smollm2-135m-instruct", 10, 284, 44, 48, 200, 284, (1, 3, 6, 10, 15, 20, 30), 3_300),
 }
 SCORERS: dict[str, tuple[str, ...]] = {
