@@ -67,7 +67,7 @@ def test_everything_that_is_promised_is_there(loaded: Loaded, tmp_path: Path) ->
     assert [count.facts_kept for count in told] == [outcome.answers] * 2
     text = console.export_text()
     for said in (
-        "not enough",
+        "enough",
         "causal router",
         f"of {outcome.answers} in 3 documents (95 % interval)",
         "two more times",

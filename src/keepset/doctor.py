@@ -43,7 +43,7 @@ OF_AN_EXTRA = re.compile(r"""([\w.-]+).*;.*extra *== *["']([\w.-]+)["']""")
 """A requirement as the package's metadata has it: captum==0.9.0; extra == "peers"."""
 DEVELOPMENT = "dev"
 """The extra of those who change keepset: nothing a user misses."""
-FIRST_COLUMN = 14
+FIRST_COLUMN = 17
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig, LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from keepset.blocks import Example, Span
 from keepset.interventions import Ask, Fast, answer_logits, dense_prefill, per_layer_masks
@@ -73,16 +74,18 @@ def test_each_layer_gets_its_own_mask(model: PreTrainedModel, tokens: torch.Tens
 
 
 def test_the_models_attention_is_put_back_also_after_an_error(model: PreTrainedModel) -> None:
-    before = model.config._attn_implementation
+    name = model.config._attn_implementation
+    before = ALL_ATTENTION_FUNCTIONS.get(name)
 
     def fails_inside() -> None:
         with per_layer_masks(model, []):
-            assert model.config._attn_implementation != before
+            assert ALL_ATTENTION_FUNCTIONS.get(name) is not before
             raise RuntimeError("inside")
 
     with pytest.raises(RuntimeError, match="inside"):
         fails_inside()
-    assert model.config._attn_implementation == before
+    assert ALL_ATTENTION_FUNCTIONS.get(name) is before
+    assert model.config._attn_implementation == name
 
 
 def test_eager_attention_takes_per_layer_masks_too(tokens: torch.Tensor) -> None:

@@ -195,7 +195,7 @@ def test_another_job_is_refused_with_what_differs(
     trained, tokenizer = tiny_model()
     trained.lm_head.weight.data += 1
     for text, arguments in {
-        "blocks was 'paragraph', is 'sentence'": (data, tiny, {"blocks": "sentence"}),
+        "blocks was 'sentence', is 'paragraph'": (data, tiny, {"blocks": "paragraph"}),
         "effort was 'evidence', is 'grouped'": (data, tiny, {"effort": "grouped"}),
         "shard_rows was 256, is 3": (data, tiny, {"shard_rows": 3}),
         r"data_sha256 was '\w+' data.jsonl, is '\w+' other.jsonl": (other_data, tiny, {}),

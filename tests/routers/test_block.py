@@ -252,7 +252,7 @@ def test_other_errors(model: PreTrainedModel) -> None:
         block_features(model, tokens[:, :19], blocks)
     with pytest.raises(ValueError, match="regime: expected one of pre_query, query_aware, got 'blind'"):
         make_router(model, "blind")
-    with pytest.raises(ValueError, match="target: expected one of causal, imitation, got 'labels'"):
+    with pytest.raises(ValueError, match="target: expected one of causal, imitation, twin, got 'labels'"):
         BlockRouter(ReadModel.of(model), "pre_query", 1, "labels", WIDTH)  # type: ignore[arg-type]
 
 

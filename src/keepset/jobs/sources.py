@@ -78,7 +78,7 @@ class Text(Source):
                 raise ValueError(f"{self.name}: expected whole gzip data, got an error: {error}") from error
 
 
-class Table(Source):
+class ParquetFile(Source):
     """A Parquet file."""
 
     def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
@@ -147,7 +147,7 @@ def open_source(data: str | Path, columns: Mapping[str, str] | None = None, spli
             return spooled(name, pipe)
     with path.open("rb") as file:
         if file.read(len(PARQUET)) == PARQUET:
-            return Table(path, columns)
+            return ParquetFile(path, columns)
     return Text(name, lambda: path.open("rb"), path)
 
 

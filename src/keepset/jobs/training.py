@@ -37,6 +37,9 @@ from keepset.routers.features import early_layers
 from keepset.routers.targets import acceptable_sets
 from keepset.routers.trained_blocks import TrainedBlocks, find_blocks
 
+TARGETS = ("causal", "imitation")
+"""What labels say of a block; the laboratory's routers learn others too."""
+
 ESTIMATE_AFTER = 2.0
 """Seconds of work that tell how long the rest will take."""
 
@@ -91,13 +94,16 @@ def train(
 
     Says on standard error how much evidence a router trained on four fifths of the documents finds in the others.
     """
-    seen, learned = find_regime(regime), find_target(target)
-    if learned not in ("causal", "imitation"):
-        raise ValueError("target: expected causal or imitation, got 'twin', which labels know nothing of")
+    seen = find_regime(regime)
+    if target not in TARGETS:
+        raise ValueError(f"target: expected one of {', '.join(TARGETS)}, got {target!r}")
+    learned = find_target(target)
     if steps < 1:
         raise ValueError(f"steps: expected at least 1, got {steps}")
     folder, watch = Path(labels), Watch()
     manifest = check_labels(folder)
+    if model is None:
+        model = check_named_model(manifest.job.model, folder)
     documents = read_documents(folder, manifest)
     watch.say(_summary(folder, manifest, documents))
     loaded = _load(model, manifest, folder, device)
@@ -184,17 +190,17 @@ def blocks_of(documents: Sequence[LabelledDocument], manifest: Manifest) -> Trai
 
 
 def _load(
-    model: str | Path | PreTrainedModel | Loaded | None, manifest: Manifest, folder: Path, device: str | torch.device
+    model: str | Path | PreTrainedModel | Loaded, manifest: Manifest, folder: Path, device: str | torch.device
 ) -> PreTrainedModel:
     """The model, which must be the one that made the labels."""
     job = manifest.job
-    name: str | Path = job.model
+    name: str | Path
     if isinstance(model, PreTrainedModel):
         name, found = model.config._name_or_path or type(model).__name__, model
     elif isinstance(model, tuple):
         name, found = model[0].config._name_or_path or type(model[0]).__name__, model[0]
     else:
-        name = check_named_model(job.model, folder) if model is None else model
+        name = model
         found, _ = load_model(name, dtype=job.dtype, device=device, quantize=job.quantize)
     fingerprint = weights_fingerprint(found)
     if fingerprint != job.weights_fingerprint:

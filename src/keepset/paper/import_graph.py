@@ -57,9 +57,9 @@ REPORTING = (
 LIBRARY = ("base", *STAGES)
 LABORATORY = ("reporting", "testbed", "experiments", "bench", "eviction", "evidence", "natural")
 """In reading order as well; what has no folder of its own here is among the experiments."""
-TRACKED_FRONT = "quickstart"
-"""The file of the laboratory that runs a command as it stands, and so imports the front."""
-ORDER = (*LIBRARY, *LABORATORY, "front", TRACKED_FRONT)
+TRACKED_FRONT = ("quickstart", "kvpress")
+"""What of the laboratory runs a command as it stands, and so imports the front."""
+ORDER = (*LIBRARY, *LABORATORY, "front", *TRACKED_FRONT)
 
 Edges = dict[tuple[str, str], int]
 """Importing stage and imported stage -> files of the first that import the second."""
@@ -115,7 +115,7 @@ def stage(parts: list[str]) -> str:
     if first != PAPER:
         return "front"
     inside = rest[0] if rest else "__init__"
-    if inside in (*LABORATORY, TRACKED_FRONT):
+    if inside in (*LABORATORY, *TRACKED_FRONT):
         return inside
     return "reporting" if inside in (*REPORTING, "__init__") else "experiments"
 

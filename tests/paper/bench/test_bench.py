@@ -12,20 +12,28 @@ from keepset.paper.catalogue import experiments, find_experiments
 
 def test_every_benchmark_has_a_name_a_command_and_a_table() -> None:
     benches = [experiment for experiment in experiments().values() if experiment.bench]
-    assert [experiment.name for experiment in benches] == ["engine", "memory", "router", "prune", "evidence"]
+    assert [experiment.name for experiment in benches] == [
+        "engine",
+        "memory",
+        "router",
+        "prune",
+        "evidence",
+        "natural",
+        "reliability",
+        "kvpress",
+    ]
     for experiment in benches:
         assert find_bench(experiment.name) is experiment
         assert experiment.command == f"keepset bench {experiment.name}"
         assert all(name.startswith(f"{experiment.name}/") for name in experiment.jobs("small"))
-        assert {report.section for report in experiment.reports} == {
-            "labels" if experiment.name == "evidence" else "cost"
-        }
+        sections = {"evidence": "labels", "natural": "eviction", "kvpress": "eviction"}
+        assert {report.section for report in experiment.reports} == {sections.get(experiment.name, "cost")}
     assert not {experiment.name for experiment in benches} & set(find_experiments([]))
 
 
 def test_an_unknown_benchmark_is_refused() -> None:
     with pytest.raises(
-        ValueError, match="benchmark: expected one of engine, memory, router, prune, evidence, got 'teachers'"
+        ValueError, match=r"benchmark: expected one of engine, memory, .*, reliability, kvpress, got 'teachers'"
     ):
         find_bench("teachers")
 

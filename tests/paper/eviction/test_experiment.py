@@ -77,6 +77,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(Reader, "_judge", reads_evidence)
+        patch.setattr(Reader, "_judge_text", lambda reader, question, keep: question.evidence <= keep)
         forget()
         made = run_all(folder)
     forget()
