@@ -29,6 +29,8 @@ from keepset.pruning.cache import EvictionMode, KeptCache, prefill_kept, read_af
 from keepset.text.document import Document, Question
 
 (SMOKE,) = run.SETTINGS["smoke"]
+ASKING = ("bm25", "question_likelihood")
+"""Policies that need the question."""
 
 
 def reads_evidence(
@@ -93,7 +95,7 @@ def test_what_is_preserved_is_what_was_kept(whole: Whole) -> None:
     for condition in ALL_CONDITIONS:
         assert results.metric("dense", condition=condition).each == "11"
         for policy in policies:
-            if policy == "bm25":
+            if policy in ASKING:
                 continue
             for mode in MODES:
                 where = {"condition": condition, "regime": "pre_query", "mode": mode, "policy": policy, "budget": 0.25}
@@ -108,9 +110,10 @@ def test_what_is_preserved_is_what_was_kept(whole: Whole) -> None:
             policy: set(results.select("preserved", condition=condition, policy=policy)["regime"])
             for policy in policies
         }
-        for blind in ("twin", "kvzip", "kvzip_max", "expected_attention"):
+        for blind in ("twin", "kvzip", "kvzip_max", "expected_attention", "words"):
             assert regimes.pop(blind) == {"pre_query"}, "it says which regimes it serves"
-        assert regimes.pop("bm25") == {"query_aware"}
+        for asking in ASKING:
+            assert regimes.pop(asking) == {"query_aware"}
         tokens = results.select("preserved", condition=condition, policy="kvzip_tokens")
         assert set(tokens["mode"]) == {"post_prefill"}
         assert set(tokens["budget"]) == {0.1, 0.25, 0.5}
