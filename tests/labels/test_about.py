@@ -8,7 +8,7 @@ from keepset.labels.about import (
     NAMED,
     SMOLLM2_THRESHOLD,
     UNKNOWN_MODEL_THRESHOLD,
-    about_question,
+    about_questions,
     about_threshold,
 )
 from keepset.models.bundled import fetched
@@ -46,10 +46,11 @@ def test_only_the_questions_own_tokens_are_read(tokenizer: PreTrainedTokenizerBa
 
 @pytest.mark.parametrize(
     ("question", "named"),
-    [(QUESTION, 1.0), ("Zu xi yo?", 0.0), ("WHAT zu", None)],
-    ids=["all of its words", "none", "one of two"],
+    [(QUESTION, 1.0), ("What zu is xi yo?", 0.0), ("CODE zu", 0.5), ("What is it?", 1.0)],
+    ids=["all of its words", "none", "one of two", "only words that say nothing"],
 )
-def test_it_is_that_of_the_reference(model: PreTrainedModel, question: str, named: float | None) -> None:
+def test_it_is_that_of_the_reference(model: PreTrainedModel, question: str, named: float) -> None:
+    """An untrained model is surprised by every word beyond what a word can weigh, so words weigh the same."""
     tokenizer = byte_tokenizer()
     example = text_example(tokenizer, CONTEXT, question, NOT_YET)
     assert example.asked is not None
@@ -59,11 +60,22 @@ def test_it_is_that_of_the_reference(model: PreTrainedModel, question: str, name
         reference.read([Ask(example.before_question, keep, (asked,))])[0][0].log_probs[0]
         for keep in (frozenset({0, 1, 2}), frozenset[int]())
     )
-    if named is None:  # one token a byte: the first word, its letters; not the space, nor the other word
-        words = [sum(without[start:stop]) for start, stop in ((0, 4), (5, 7))]
-        named = words[0] / sum(words)
-    about = about_question(Fast(model), tokenizer, CONTEXT, question)
+    (about,) = about_questions(Fast(model), tokenizer, CONTEXT, [question])
     assert about == pytest.approx((1 - NAMED) * (1 - sum(with_text) / sum(without)) + NAMED * named, abs=1e-5)
+
+
+def test_words_are_the_same_by_their_first_letters(model: PreTrainedModel) -> None:
+    found = about_questions(Fast(model), byte_tokenizer(), "Who collects it?", ["Collection?", "Zu?"])
+    assert found[0] - found[1] > NAMED / 2
+
+
+def test_questions_of_one_text_are_read_together(model: PreTrainedModel) -> None:
+    tokenizer, questions = byte_tokenizer(), [QUESTION, "Zu xi yo?", "Who?"]
+    together, apart = Fast(model), Fast(model)
+    found = about_questions(together, tokenizer, CONTEXT, questions)
+    singly = [about_questions(apart, tokenizer, CONTEXT, [question])[0] for question in questions]
+    assert found == pytest.approx(singly, abs=1e-5)
+    assert together.cost.tokens < 0.6 * apart.cost.tokens
 
 
 def test_thresholds() -> None:
@@ -75,6 +87,9 @@ def test_thresholds() -> None:
 def test_a_text_knows_its_questions() -> None:
     model, tokenizer = load_model("smollm2-135m-instruct")
     text = "The harbour of Skelvik has a lighthouse. Its first keeper was Ingrid Solberg. A ferry goes to Tarn."
-    own = about_question(Fast(model), tokenizer, text, "Who was the first keeper of the lighthouse of Skelvik?")
-    other = about_question(Fast(model), tokenizer, text, "Which enzymes break down lactose in the gut?")
+    questions = [
+        "Who was the first keeper of the lighthouse of Skelvik?",
+        "Which enzymes break down lactose in the gut?",
+    ]
+    own, other = about_questions(Fast(model), tokenizer, text, questions)
     assert own > SMOLLM2_THRESHOLD > other

@@ -1,28 +1,32 @@
 """Whether a text is about a question at all: how much of the question's surprise the text explains.
 
     likelier   1 - log p(question | text) / log p(question)              over the question's own tokens
-    named      share of the question's surprise in words that the text has too, each weighed by its own surprise
-    about      mostly the first; a quarter as much the second
+    named      share of the question's words that the text has too, by their first letters, each weighed by its surprise
+    about      mostly the first, and the second
 
 What the text is worth for a model's reply does not tell: a small model talks about the text whatever it is asked. What
 it is worth for the question does: the names and words that a question takes from its text are no surprise after it. A
-text on the same subject makes the question likelier too, by its manner; then the words tell.
+text on the same subject makes the question likelier too, mostly by the subject's name; then the words tell, none of
+which counts for much more than another.
 """
 
 import re
+from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from keepset.blocks import Span
-from keepset.interventions import Executor
-from keepset.labels.support import Answer
+from keepset.blocks import KeepSet
+from keepset.interventions import Ask, Executor
+from keepset.labels.support import MOST_NATS, Answer
 from keepset.text.bm25 import words
 from keepset.text.example import NOT_YET, TextExample, text_example
+from keepset.text.lexical import COMMON, STEM
 from keepset.text.prompt import encode
 from keepset.text.split import Blocks
 
-NAMED = 0.2
+NAMED = 0.4
 """Weight of the words beside the likelihood. Chosen on SQuAD train articles, as the thresholds are."""
 SMOLLM2_THRESHOLD = 0.288
 UNKNOWN_MODEL_THRESHOLD = SMOLLM2_THRESHOLD
@@ -37,39 +41,71 @@ def about_threshold(model: str) -> float:
     return THRESHOLDS.get(model, UNKNOWN_MODEL_THRESHOLD)
 
 
-def about_question(
-    executor: Executor, tokenizer: PreTrainedTokenizerBase, context: str, question: str, blocks: Blocks = "sentence"
-) -> float:
-    """How much the text is about the question: 1 entirely, 0 not at all; below 0 it misleads.
+def about_questions(
+    executor: Executor,
+    tokenizer: PreTrainedTokenizerBase,
+    context: str,
+    questions: Sequence[str],
+    blocks: Blocks = "sentence",
+) -> list[float]:
+    """How much the text is about each question: 1 entirely, 0 not at all; below 0 it misleads.
 
-    One forward of the text and the question, and one of the question alone.
+    One forward of the text and the questions, and one of the questions alone. 1 where a question has no words of its
+    own to read: nothing speaks against the text.
     """
-    example = text_example(tokenizer, context, question, NOT_YET, blocks)
-    return about_answer(Answer(example, executor), tokenizer)
+    examples = [text_example(tokenizer, context, question, NOT_YET, blocks) for question in questions]
+    found = [1.0] * len(examples)
+    by_beginning: dict[tuple[int, ...], list[int]] = {}
+    for i, example in enumerate(examples):
+        if example.asked is not None:
+            by_beginning.setdefault(tuple(example.before_question.tokens.tolist()), []).append(i)
+    for numbers in by_beginning.values():
+        beginning = examples[numbers[0]].before_question
+        asked = tuple(_own_tokens(examples[i]) for i in numbers)
+        everything: KeepSet = frozenset(range(len(beginning.blocks)))
+        (with_text, *_), (without, *_) = executor.read(
+            [Ask(beginning, keep, asked) for keep in (everything, frozenset())]
+        )
+        for place, i in enumerate(numbers):
+            read = (torch.tensor(view.log_probs[place]) for view in (with_text, without))
+            found[i] = _about(examples[i], tokenizer, *read)
+    return found
 
 
 def about_answer(answer: Answer, tokenizer: PreTrainedTokenizerBase) -> float:
-    """The same of the question of an answer that is read anyway.
-
-    1 where the question has no words of its own to read: nothing speaks against the text.
-    """
+    """The same of the question of an answer that is read anyway."""
     example = answer.example
     if not isinstance(example, TextExample) or example.asked is None:
         return 1.0
-    with_text, without = answer.read_question([answer.everything, frozenset()])
-    likelier = float(1 - with_text.sum() / without.sum())
-    return (1 - NAMED) * likelier + NAMED * named_share(example, example.asked, tokenizer, without)
+    return _about(example, tokenizer, *answer.read_question([answer.everything, frozenset()]))
 
 
-def named_share(example: TextExample, asked: Span, tokenizer: PreTrainedTokenizerBase, without: Tensor) -> float:
-    """Of the surprise of the question's words, the share of those that stand in the text as they are."""
+def named_share(example: TextExample, tokenizer: PreTrainedTokenizerBase, without: Tensor) -> float:
+    """Of the question's words that say something, the share of those that the text has too; all words where none does.
+
+    A word weighs what it surprises with, up to ``MOST_NATS``: the name of an article's subject stands in all of it.
+    """
+    assert example.asked is not None
     _, offsets = encode(tokenizer, example.text)
-    offsets = offsets[asked.start : asked.stop]
+    offsets = offsets[example.asked.start : example.asked.stop]
     own = [stop - 1 for _, stop in offsets]  # a token is where it ends
-    known = set(words("".join(example.block_texts)))
     begin, end = offsets[0][0], offsets[-1][1]
-    surprise = {True: 0.0, False: 0.0}
-    for word in re.finditer(r"\w+", example.text[begin:end].lower()):
+    asked = list(re.finditer(r"\w+", example.text[begin:end].lower()))
+    asked = [word for word in asked if word.group() not in COMMON] or asked
+    known = {word[:STEM] for word in words("".join(example.block_texts))}
+    weights = {True: 0.0, False: 0.0}
+    for word in asked:
         first, last = begin + word.start(), begin + word.end()
-        surprise[word.group() in known] -= sum(float(without[i]) for i, at in enumerate(own) if first <= at < last)
-    return surprise[True] / sum(surprise.values()) if any(surprise.values()) else 0.0
+        surprise = -sum(float(without[i]) for i, at in enumerate(own) if first <= at < last)
+        weights[word.group()[:STEM] in known] += min(surprise, MOST_NATS)
+    return weights[True] / sum(weights.values()) if any(weights.values()) else 0.0
+
+
+def _about(example: TextExample, tokenizer: PreTrainedTokenizerBase, with_text: Tensor, without: Tensor) -> float:
+    likelier = float(1 - with_text.sum() / without.sum())
+    return (1 - NAMED) * likelier + NAMED * named_share(example, tokenizer, without)
+
+
+def _own_tokens(example: TextExample) -> tuple[int, ...]:
+    assert example.asked is not None
+    return tuple(example.tokens[example.asked.start : example.asked.stop].tolist())

@@ -6,11 +6,12 @@ Measured on SQuAD dev. The threshold that is stored in keepset was chosen on oth
 import random
 import time
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from keepset import seeds
 from keepset.interventions import Fast
-from keepset.labels.about import about_question
+from keepset.labels.about import about_questions
 from keepset.paper.bench.models import loaded
 from keepset.paper.bench.timing import one_thread
 from keepset.paper.evidence.documents import document_questions
@@ -56,9 +57,11 @@ def measured(scale: str, name: str, split: str, part: int, asked: Sequence[tuple
     executor = Fast(model)
     found: list[Metric] = []
     with one_thread():
-        for number, kind, context, question in asked:
-            value = about_question(executor, tokenizer, context, question)
-            found.append(Metric(what="about", at={"kind": kind, "number": number}, value=value, n=1))
+        for context, of_context in groupby(asked, key=lambda one: one[2]):
+            together = list(of_context)
+            values = about_questions(executor, tokenizer, context, [question for *_, question in together])
+            for (number, kind, *_), value in zip(together, values, strict=True):
+                found.append(Metric(what="about", at={"kind": kind, "number": number}, value=value, n=1))
     return run_result(
         "evidence",
         scale,

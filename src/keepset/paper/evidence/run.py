@@ -39,7 +39,9 @@ class Setting(BaseModel):
     model: str
     """Bundled model, or 'tiny' for untrained weights."""
     questions: int
-    """Of SQuAD dev, and as many of the tuning articles for what a text is about."""
+    """Of SQuAD dev."""
+    tuning: int
+    """Paragraphs of other articles, on which the threshold of what a text is about is chosen."""
     two_hop: int
     """Constructed documents."""
     documents: int = 40
@@ -51,10 +53,10 @@ class Setting(BaseModel):
 def settings(scale: str) -> tuple[Setting, ...]:
     """Sizes of a scale; ``small`` and ``paper`` ask the same of the same models."""
     if scale == "smoke":
-        return (Setting(model=TINY, questions=3, two_hop=2, documents=2, part=2),)
+        return (Setting(model=TINY, questions=3, tuning=3, two_hop=2, documents=2, part=2),)
     return (
-        Setting(model=SMALL_MODEL, questions=200, two_hop=60),
-        Setting(model=LARGE_MODEL, questions=60, two_hop=60),
+        Setting(model=SMALL_MODEL, questions=200, tuning=400, two_hop=60),
+        Setting(model=LARGE_MODEL, questions=60, tuning=100, two_hop=60),
     )
 
 
@@ -68,11 +70,11 @@ def jobs(scale: str, data: Path = DATA) -> Jobs:
                 every[f"{folder}/{SQUAD}/{file_name(tool)}-{part}"] = partial(
                     run_tool, scale, setting, data, SQUAD, tool, part
                 )
-                if tool == next(iter(TOOLS)):
-                    for split in (DEV, TUNE):
-                        every[f"{folder}/about/{split}-{part}"] = partial(
-                            run_about, scale, setting.model, data, split, setting.questions, setting.part, part
-                        )
+        for split, size in ((TUNE, setting.tuning), (DEV, setting.questions)):
+            for part in parts(size, setting.part):
+                every[f"{folder}/about/{split}-{part}"] = partial(
+                    run_about, scale, setting.model, data, split, size, setting.part, part
+                )
         if document_units():
             every[f"{folder}/about/{OURS}-0"] = partial(run_about_documents, scale, setting.model)
         for name, size in ((TWO_HOP, setting.two_hop), (DOCUMENTS, min(setting.documents, len(document_units())))):
