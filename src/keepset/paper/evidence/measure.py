@@ -11,7 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from keepset import seeds
 from keepset.blocks import KeepSet
 from keepset.interventions import Fast
-from keepset.labels.support import Answer
+from keepset.labels.worth import Answer
 from keepset.paper.bench.engine.run import spend
 from keepset.paper.bench.engine.tally import Spent
 from keepset.paper.evidence.tools import Found, Tool
