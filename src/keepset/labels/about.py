@@ -28,7 +28,7 @@ from keepset.text.split import Blocks
 
 NAMED = 0.4
 """Weight of the words beside the likelihood. Chosen on SQuAD train articles, as the thresholds are."""
-SMOLLM2_THRESHOLD = 0.288
+SMOLLM2_THRESHOLD = 0.2956
 UNKNOWN_MODEL_THRESHOLD = SMOLLM2_THRESHOLD
 """SmolLM2's, which is the only one that was tuned."""
 THRESHOLDS = {"smollm2-135m-instruct": SMOLLM2_THRESHOLD}
