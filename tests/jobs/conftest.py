@@ -1,9 +1,7 @@
 """A model that costs nothing, and rows to label with it."""
 
 import json
-import multiprocessing
 from collections.abc import Callable
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -21,13 +19,6 @@ def row(i: int, **changes: object) -> dict[str, object]:
         "question": "What is the code for BELU?",
         "answer": "42",
     } | changes
-
-
-def in_background(job: Callable[..., object], *arguments: object, **options: object) -> BaseProcess:
-    """A process to be killed; a fork, which has imported everything already."""
-    process = multiprocessing.get_context("fork").Process(target=job, args=arguments, kwargs=options)
-    process.start()
-    return process
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,8 @@ from keepset.jobs.engines import check_engine
 from keepset.jobs.labelling import Loaded, own_device
 from keepset.jobs.pool import Here, Pool, WorkerLost
 from keepset.jobs.processes import Processes
-from tests.jobs.conftest import Write, in_background, row
+from tests.background import in_background
+from tests.jobs.conftest import Write, row
 from tests.jobs.pool_work import Squares
 from tests.jobs.test_resume import contents
 

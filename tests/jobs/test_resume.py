@@ -22,7 +22,8 @@ from keepset.jobs.journal import Journal
 from keepset.jobs.labelling import Loaded
 from keepset.jobs.manifest import Manifest
 from keepset.jobs.plan import Shard
-from tests.jobs.conftest import Write, in_background, row
+from tests.background import in_background
+from tests.jobs.conftest import Write, row
 
 N_ROWS = 44
 SHARD_ROWS = 20
