@@ -5,8 +5,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -24,17 +22,11 @@ from keepset.jobs.journal import Journal
 from keepset.jobs.labelling import Loaded
 from keepset.jobs.manifest import Manifest
 from keepset.jobs.plan import Shard
+from tests.background import in_background
 from tests.jobs.conftest import Write, row
 
 N_ROWS = 44
 SHARD_ROWS = 20
-LABEL = """
-import sys, torch
-torch.set_num_threads(1)
-from keepset.paper.bench.models import tiny_model
-from keepset.jobs import label
-label(sys.argv[1], tiny_model(), sys.argv[2], shard_rows=int(sys.argv[3]))
-"""
 
 
 def contents(out: Path) -> dict[str, bytes]:
@@ -82,13 +74,14 @@ def test_killed_at_random_moments(tiny: Loaded, data: Path, tmp_path: Path) -> N
     rng = random.Random(seed)
     killed = 0
     for _ in range(2):
-        run = subprocess.Popen([sys.executable, "-c", LABEL, str(data), str(out), str(SHARD_ROWS)])
+        run = in_background(label, data, tiny, out, shard_rows=SHARD_ROWS)
         before = contents(out) if out.exists() else {}
-        while run.poll() is None and (not out.exists() or contents(out) == before):
+        while run.exitcode is None and (not out.exists() or contents(out) == before):
             time.sleep(0.01)
         time.sleep(rng.uniform(0, 0.5))
-        run.send_signal(signal.SIGKILL)
-        killed += run.wait() == -signal.SIGKILL
+        run.kill()
+        run.join()
+        killed += run.exitcode == -signal.SIGKILL
     assert killed, "the job ended before it could be killed"
     done = label(data, tiny, out, shard_rows=SHARD_ROWS)
     assert contents(out) == contents(tmp_path / "whole"), f"seed {seed}"

@@ -11,9 +11,8 @@ from keepset.labels.about import (
     about_questions,
     about_threshold,
 )
-from keepset.models.bundled import fetched
-from keepset.models.loading import load_model
 from keepset.text.example import NOT_YET, text_example
+from tests.labels.conftest import Loaded
 from tests.tiny import tiny_llama
 from tests.tokenizers import byte_tokenizer, real_tokenizer, word_tokenizer
 
@@ -83,9 +82,8 @@ def test_thresholds() -> None:
     assert about_threshold("somebody-elses-7b") == UNKNOWN_MODEL_THRESHOLD
 
 
-@pytest.mark.skipif(fetched("smollm2-135m-instruct") is None, reason="the bundled model is not on this machine")
-def test_a_text_knows_its_questions() -> None:
-    model, tokenizer = load_model("smollm2-135m-instruct")
+def test_a_text_knows_its_questions(smollm2: Loaded) -> None:
+    model, tokenizer = smollm2
     text = "The harbour of Skelvik has a lighthouse. Its first keeper was Ingrid Solberg. A ferry goes to Tarn."
     questions = [
         "Who was the first keeper of the lighthouse of Skelvik?",

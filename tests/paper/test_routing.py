@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from keepset import seeds
 from keepset.paper import routing
 from keepset.paper.claim import FAILS, HOLDS, OPEN
 from keepset.paper.dense import evaluation_batch
@@ -32,6 +33,9 @@ def test_every_source_and_arm_routes_every_teacher(untrained: Path) -> None:
     found = dict(run_missing(jobs("smoke"), untrained / "results", "smoke"))
     arms = [f"routing/source-{source}-{arm}" for source in (0, 1) for arm in ("imitation", "causal")]
     assert list(found) == ["routing/unrouted", *arms]
+    for name in arms:
+        source = int(found[name].at["source"])
+        assert found[name].seeds["router_stream"] == seeds.ROUTER_STREAM.seed(source), "each source has its own order"
     results = Results(found)
     for condition in CONDITIONS:
         for arm in ("imitation", "causal"):

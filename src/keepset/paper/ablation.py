@@ -220,6 +220,8 @@ def budget(results: Results) -> str:
 def routed_share(results: Results, arm: Arm, condition: str) -> Metric:
     """All teachers and router seeds as one share."""
     found = results.select("routed", condition=condition, **place(arm))
+    if found.empty:
+        raise KeyError(f"no number 'routed' of {', '.join(arm)} at {condition}")
     return share("routed", int((found["value"] * found["n"]).round().sum()), int(found["n"].sum()))
 
 

@@ -18,7 +18,7 @@ from keepset.figures import new_figure, svg
 PACKAGE = Path(__file__).parents[1]
 REPOSITORY = PACKAGE.parents[1]
 
-BASE = ("files", "terminal", "blocks", "seeds", "versions", "statistics", "figures")
+BASE = ("lazily", "files", "terminal", "blocks", "seeds", "versions", "statistics", "figures")
 STAGES = (
     "text",
     "models",

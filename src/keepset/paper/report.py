@@ -1,6 +1,7 @@
 """``keepset report``: every table, figure, claim and difference, and the paper map, from the results alone."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from keepset.files import write_text
@@ -21,19 +22,29 @@ SECTIONS = {
     "cost": "What it costs",
 }
 
+CAUSES_AT = "small"
+"""The scale whose differences were looked into; at another, the same cause would be a guess."""
+
 
 def made(report: Report, experiment: Experiment, results: Results) -> list[Table | Figure]:
     """What a report makes; nothing where a result it needs is missing."""
     needed = (experiment.name, *report.needs)
     if not all(results.of(name) for name in needed):
         return []
-    try:
+    with every_number(report.label, experiment):
         found = report.make(results.of(*needed))
+    return [found] if isinstance(found, Table | Figure) else list(found)
+
+
+@contextmanager
+def every_number(what: str, experiment: Experiment) -> Iterator[None]:
+    """A number that is missing is said, with the command that makes it; nothing is left out in silence."""
+    try:
+        yield
     except KeyError as missing:
         raise ValueError(
-            f"{report.label}: {missing.args[0]}; a run was stopped halfway: '{experiment.command}' makes the rest"
+            f"{what}: {missing.args[0]}; a run was stopped halfway: '{experiment.command}' makes the rest"
         ) from missing
-    return [found] if isinstance(found, Table | Figure) else list(found)
 
 
 def every_report(results: Results) -> Iterator[tuple[Experiment, Report, list[Table | Figure]]]:
@@ -61,7 +72,7 @@ def render_reports(results: Results) -> dict[str, str]:
             files.setdefault(f"{experiment.name}/{report.label}", []).append(path)
     rendered["results/tex/tables.tex"] = latex_document(tables)
     rendered["results/README.md"] = index(results, rendered)
-    rendered["paper-map.md"] = paper_map(files)
+    rendered["paper-map.md"] = paper_map(files, results.scale)
     rendered["images/import-graph.svg"] = import_graph()
     return rendered
 
@@ -84,8 +95,9 @@ def claims(results: Results) -> Iterator[tuple[Experiment, Claim]]:
     """Every claim the results allow to judge."""
     for experiment in experiments().values():
         if experiment.claims and results.of(experiment.name):
-            for claim in experiment.claims(results.of(experiment.name)):
-                yield experiment, claim
+            with every_number(f"claims of {experiment.name}", experiment):
+                found = experiment.claims(results.of(experiment.name))
+            yield from ((experiment, claim) for claim in found)
 
 
 def index(results: Results, rendered: dict[str, str]) -> str:
@@ -94,7 +106,7 @@ def index(results: Results, rendered: dict[str, str]) -> str:
         "# Results",
         "",
         "Written by `keepset report` from the files in `results/`; a test holds the two together byte for byte. Scale",
-        f"`{next(iter(results.runs.values())).scale}` throughout. What does not hold here stands first.",
+        f"`{results.scale}` throughout. What does not hold here stands first.",
         "",
         "## What the paper claims",
         "",
@@ -111,8 +123,10 @@ def index(results: Results, rendered: dict[str, str]) -> str:
         for difference in experiment.differences:
             needed = (experiment.name, *difference.needs)
             if all(results.of(name) for name in needed):
-                here = difference.here(results.of(*needed))
-                lines.append(f"| {difference.result} | {difference.paper} | {here} | {difference.cause} |")
+                with every_number(difference.result, experiment):
+                    here = difference.here(results.of(*needed))
+                cause = difference.cause if results.scale == CAUSES_AT else "not looked into at this scale"
+                lines.append(f"| {difference.result} | {difference.paper} | {here} | {cause} |")
     for section, title in SECTIONS.items():
         inside = sorted(path.removeprefix("results/") for path in rendered if path.startswith(f"results/{section}/"))
         if inside:
