@@ -194,6 +194,24 @@ def test_the_verdict_claims_what_was_measured(changes: dict[str, object], text: 
     assert verdict(part(**changes)) == text
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"pointed": 2}, True),
+        ({"pointed": 0}, False),
+        ({"pointed": None}, False),
+        ({"pointed": 2, "about": 0.1}, False),
+    ],
+    ids=["another block", "the evidence", "not known", "a text about something else"],
+)
+def test_what_the_question_points_at_is_said_where_the_reply_rests_on_something_else(
+    changes: dict[str, object], said: bool
+) -> None:
+    made = report(part(), **changes)
+    line = "The question seems to be about block 2, which the reply does not rest on:"
+    assert [line in text for text in (draw(made), Reader(made.to_html()).text)] == [said, said]
+
+
 def test_roles_and_ranks() -> None:
     made = report(part(restored=(0.98, 0.4, 0.5), close=(1,)), part("So", evidence=(2,), restored=(0.0, 0.0, 0.8)))
     assert [made.role(i) for i in range(3)] == ["evidence", "close", "evidence"]

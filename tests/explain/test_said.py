@@ -61,17 +61,17 @@ def test_a_sentence_the_text_only_colours_is_not_looked_into(
     replies: Callable[[str], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    replies("NARO is 4821. What is it now?")
+    replies("NARO is 4821. Is it up now?")
     read: list[int] = []
 
     class Coloured(Answer):
-        """The first sentence gains 2.5 nats a token, the second 1.5."""
+        """The first sentence gains 2.5 nats a letter, the second 0.6: its longest word has three."""
 
         def _ask(self, keeps: list[KeepSet], tokens: tuple[int, ...], into: dict[KeepSet, Tensor]) -> None:  # type: ignore[override]
             first = len(tokenizer("NARO is 4821.")["input_ids"])
             for keep in keeps:
                 read.append(len(tokens))
-                gain = torch.tensor([2.5 if i < first else 1.5 for i in range(len(tokens))])
+                gain = torch.tensor([2.5 if i < first else 0.6 for i in range(len(tokens))])
                 into[keep] = torch.cat([torch.full((len(self.lead),), -1.0), gain * (0 in keep) - 3.0])
 
     monkeypatch.setattr(explanation, "Answer", Coloured)

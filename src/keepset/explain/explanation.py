@@ -21,7 +21,7 @@ from keepset.explain.findings import BlockReport, CostReport, PartReport, Replie
 from keepset.explain.plan import MAX_MINUTES, SHORT_REPLY, make_plan, watched
 from keepset.explain.report import Report
 from keepset.interventions import Ask, Fast
-from keepset.labels.about import about_answer, about_threshold
+from keepset.labels.about import about_answer, about_blocks, about_threshold
 from keepset.labels.support import Support, SupportEffort, check_support_effort, find_support, no_support
 from keepset.labels.worth import Answer
 from keepset.models.loading import load_model
@@ -34,7 +34,7 @@ from keepset.text.split import Blocks
 MAX_NEW_TOKENS = 64
 """Of the reply: some sentences."""
 LEAST_PEAK = 2.0
-"""Nats that some token of a sentence the model wrote must gain from the text, or else the text only colours its words.
+"""Nats that some word of a sentence the model wrote must gain from the text, or else the text only colours its words.
 On rambling replies of SmolLM2 made-up sentences peaked at 0.8, sentences with a fact of the text at 2.3 or more."""
 
 
@@ -107,9 +107,10 @@ def explain(
         said = find_said(tokenizer, reply, answer, prompt)
         lead = prompt.before_question.answer[: -len(prompt.answer)]
         asked = Answer(prompt, executor, said.tokens, word_numbers(tokenizer, [*lead, *said.tokens]))
-        about = about_answer(asked, tokenizer)
         least_peak = LEAST_PEAK if answer is None else -math.inf
         supports = find_supports(asked, said.parts, effort, least_peak)
+        about = about_answer(asked, tokenizer).value  # after the answer: its readings hold the question's
+        nearness = [found.value for found in about_blocks(asked, tokenizer)]
         replies = short_replies(writer, supports, max_new_tokens)
         attention = reply_attention(model, prompt, said.tokens).tolist() if effort != "evidence" else None
     name = Path(model.name_or_path or "").name or type(model).__name__
@@ -124,6 +125,7 @@ def explain(
         about=about,
         about_threshold=threshold,
         in_text=about >= threshold and any(support.evidence for support in supports),
+        pointed=max(range(len(nearness)), key=nearness.__getitem__) if nearness else None,
         parts=part_reports(said, supports),
         blocks=block_reports(prompt, attention),
         replies=replies,
@@ -139,10 +141,10 @@ def explain(
 def find_supports(answer: Answer, parts: Sequence[Part], effort: SupportEffort, least_peak: float) -> list[Support]:
     """What each part rests on; one reading of a keep set serves all of them.
 
-    Parts without a token that gains ``least_peak`` nats from the text are not looked into, and what follows the last
+    Parts without a word that gains ``least_peak`` nats from the text are not looked into, and what follows the last
     part that is, is not read: a long reply costs more than the blocks.
     """
-    gains = answer.gains
+    gains = answer.word_gains
     spoken = [float(gains[part.tokens].max()) >= least_peak for part in parts]
     end = max((part.tokens.stop for part, speaks in zip(parts, spoken, strict=True) if speaks), default=0)
     beginning = answer.up_to(end)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from html import escape
 
 from keepset.explain.findings import BlockReport, Findings, PartReport
-from keepset.explain.words import cited_pieces, cost_line, doubt, reply_rows, source_line, verdict
+from keepset.explain.words import cited_pieces, cost_line, doubt, missed, missed_line, reply_rows, source_line, verdict
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1e; --soft: #6b6b70; --line: #d9d9de; --paper: #ffffff; --card: #f6f6f8;
@@ -78,7 +78,7 @@ def _section(report: Findings, prefix: str) -> str:
     return f"""
 {note}<h1 dir="auto">{escape(report.question)}</h1>
 <p class="answer" dir="auto">{_cited(report, prefix)} <span class="soft">({escape(source_line(report))})</span></p>
-<h2>{heading}</h2>
+{_missed(report, prefix)}<h2>{heading}</h2>
 {parts}
 <p class="soft">Bars: how much of what the whole text adds to a part the block restores alone.</p>
 <h2>The context</h2>
@@ -90,6 +90,14 @@ def _section(report: Findings, prefix: str) -> str:
 <div class="scroll">{_table(report)}</div>
 <p class="soft">{escape(cost_line(report))}</p>
 """
+
+
+def _missed(report: Findings, prefix: str) -> str:
+    block = missed(report)
+    if block is None:
+        return ""
+    said = f'<a href="#{prefix}{block.number}">{escape(report.text(block))}</a>'
+    return f'<p class="note" dir="auto">{missed_line(block)} {said}</p>\n'
 
 
 def _cited(report: Findings, prefix: str) -> str:

@@ -52,6 +52,8 @@ class Answer:
     """Keep set -> (L + A,) log-probability of every token of the lead and the answer."""
     spoken: dict[KeepSet, Tensor] = field(default_factory=dict)
     """The same up to the last token that the text speaks to, where nobody asked for more."""
+    heard: dict[KeepSet, Tensor] = field(default_factory=dict)
+    """Keep set -> (Q,) of the question's own words, whatever else was read with them; a beginning shares it."""
 
     def __post_init__(self) -> None:
         if not self.tokens and isinstance(self.example, TextExample):
@@ -85,18 +87,28 @@ class Answer:
         full, nothing = self.read([self.everything, frozenset()])
         return full - nothing
 
+    @property
+    def word_gains(self) -> Tensor:
+        """(A,) nats that the word of each token gains: a number in four digits gains a little four times."""
+        words = torch.tensor(self.words[len(self.lead) :])
+        words = words - words[0]
+        return torch.zeros(int(words[-1]) + 1).index_add(0, words, self.gains)[words]
+
     def read(self, keeps: Iterable[KeepSet]) -> list[Tensor]:
         """(A,) log-probability of every token of the answer under each keep set."""
         return [found[len(self.lead) :] for found in self.read_all(keeps)]
 
     def read_question(self, keeps: Iterable[KeepSet]) -> list[Tensor]:
-        """(Q,) of the question's own words."""
-        return [found[: self.n_asked] for found in self.read_all(keeps)]
+        """(Q,) of the question's own words, with as little of the answer as there is to read."""
+        wanted = list(keeps)
+        self.heard.update({keep: self.known[keep][: self.n_asked] for keep in wanted if keep in self.known})
+        self._hear([keep for keep in wanted if keep not in self.heard], self.tokens[:1], {})
+        return [self.heard[keep] for keep in wanted]
 
     def read_all(self, keeps: Iterable[KeepSet]) -> list[Tensor]:
         """(L + A,) of the lead too."""
         wanted = list(keeps)
-        self._ask([keep for keep in wanted if keep not in self.known], self.tokens, self.known)
+        self._hear([keep for keep in wanted if keep not in self.known], self.tokens, self.known)
         return [self.known[keep] for keep in wanted]
 
     def read_spoken(self, keeps: Iterable[KeepSet]) -> list[Tensor]:
@@ -105,7 +117,7 @@ class Answer:
         speaks = (self.gains > SPEAKS).nonzero()
         length = int(speaks[-1]) + 1 if len(speaks) else 1
         read = self.known | self.spoken
-        self._ask([keep for keep in wanted if keep not in read], self.tokens[:length], self.spoken)
+        self._hear([keep for keep in wanted if keep not in read], self.tokens[:length], self.spoken)
         return [(self.known | self.spoken)[keep][: len(self.lead) + length] for keep in wanted]
 
     def up_to(self, length: int) -> "Answer":
@@ -113,6 +125,10 @@ class Answer:
         read = {keep: found[: len(self.lead) + length] for keep, found in self.known.items()}
         words = self.words[: len(self.lead) + length]
         return replace(self, tokens=self.tokens[:length], words=words, known=read, spoken={})
+
+    def _hear(self, keeps: Sequence[KeepSet], tokens: tuple[int, ...], into: dict[KeepSet, Tensor]) -> None:
+        self._ask(keeps, tokens, into)
+        self.heard.update({keep: into[keep][: self.n_asked] for keep in keeps})
 
     def _ask(self, keeps: Sequence[KeepSet], tokens: tuple[int, ...], into: dict[KeepSet, Tensor]) -> None:
         asks = [Ask(self.beginning, keep, ((*self.lead, *tokens),)) for keep in dict.fromkeys(keeps)]
