@@ -34,6 +34,9 @@ OWNER = re.compile(r"\.([0-9a-f]{8})-(\d+)-[0-9a-f]{8}\.(tmp|old)$")
 FOREIGN_AGE = 86_400.0
 """Seconds after which what another host has left behind counts as left over: its processes cannot be asked."""
 
+LONGEST_NAME = 200
+"""Bytes of a name that stay in the temporary one: file systems take 255 in all."""
+
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """For ``renameat2`` of Linux."""
 
@@ -78,7 +81,15 @@ def replacing_file(path: Path) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     clear_leftovers(path.parent, glob.escape(path.name))
-    temporary = _temporary(path)
+    with writing_file(path) as temporary:
+        yield temporary
+
+
+@contextmanager
+def writing_file(path: Path) -> Iterator[Path]:
+    """The same without clearing up, which looks through the whole folder: for many files, after ``clear_leftovers``."""
+    short = path.name.encode("utf-8", errors="surrogateescape")[:LONGEST_NAME].decode("utf-8", errors="ignore")
+    temporary = _temporary(path.with_name(short))
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | NO_FOLLOW, 0o666))
     try:
         yield temporary

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from keepset.jobs import label, verify
-from keepset.jobs.folder import LabelFolder
+from keepset.jobs.folder import JobFolder
 from keepset.jobs.journal import Journal
 from keepset.jobs.labelling import Loaded
 from keepset.jobs.stored import check_labels, stored_rows
@@ -29,15 +29,15 @@ def data(write: Write) -> Path:
 
 def stopped(data: Path, model: Loaded, out: Path, groups: int) -> None:
     """Labels some groups, then is gone without a word."""
-    append = LabelFolder.append
+    append = JobFolder.append
 
-    def stop(folder: LabelFolder, *arguments: Any) -> None:
+    def stop(folder: JobFolder, *arguments: Any) -> None:
         append(folder, *arguments)
         if len(folder._begun.get(0, ())) == groups:
             raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LabelFolder, "append", stop)
+        patch.setattr(JobFolder, "append", stop)
         with pytest.raises(Killed):
             label(data, model, out)
 
