@@ -78,6 +78,11 @@ out_console = Console()
 err_console = Console(stderr=True)
 
 
+def _say(text: str) -> None:
+    """A line that may hold a name somebody else chose."""
+    out_console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         from keepset import __version__
@@ -169,7 +174,7 @@ def teacher_train(
     if optimizer:
         config = with_optimizer(config, optimizer)
     train_teacher(config, out, device=device, checkpoint_every=checkpoint_every)
-    out_console.print(f"teacher in {out}: weights, teacher.json, metrics.json")
+    _say(f"teacher in {out}: weights, teacher.json, metrics.json")
 
 
 @teacher_app.command("evaluate", epilog=example("keepset teacher evaluate teachers/small/five-task-0"))
@@ -190,7 +195,7 @@ def teacher_evaluate(
     out_console.print(metrics_table(f"{result.config['mixture']}, seed {result.config['seed']}", result.metrics))
     if out:
         save_result(result, out)
-        out_console.print(f"written to {out}")
+        _say(f"written to {out}")
 
 
 @app.command(
@@ -277,8 +282,7 @@ def label(
 
     columns, rounded = _columns(column or []), check_quantize(quantize)
     if estimate:
-        text = estimate_labelling(data, model, blocks, effort, device, rounded, workers, columns, split)
-        out_console.print(text, markup=False, highlight=False, soft_wrap=True)
+        _say(estimate_labelling(data, model, blocks, effort, device, rounded, workers, columns, split))
         return
     if out is None:
         raise ValueError("out: expected a folder for the labels, got none; give one with --out")
@@ -303,8 +307,7 @@ def _stoppable() -> Iterator[None]:
 
 def _say_finished(done: "Finished", what: str, out: Path) -> None:
     rejects = f"; {done.rejected:,} rejected, see {done.rejects}" if done.rejected else ""
-    text = f"{done.rows:,} {what} in {out}{rejects} ({done.seconds:.0f} s)"
-    out_console.print(text, markup=False, highlight=False, soft_wrap=True)
+    _say(f"{done.rows:,} {what} in {out}{rejects} ({done.seconds:.0f} s)")
 
 
 def _columns(given: list[str]) -> dict[str, str]:
@@ -369,8 +372,7 @@ def train(
     router = train_router(labels, model, regime, target, steps, seed, device)
     router.save_pretrained(out)
     cut = describe(router.blocks)
-    text = f"router in {out}: {router.regime}, {router.target}, for {router.reads.name} and {cut}"
-    out_console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)
+    _say(f"router in {out}: {router.regime}, {router.target}, for {router.reads.name} and {cut}")
 
 
 class NamesPolicies(TyperCommand):
@@ -423,7 +425,7 @@ def prune(
     if text:
         write_text(text, pruned.text + "\n")
     pruned.report().show(out_console)
-    out_console.print(f"written to {out}", markup=False, highlight=False, soft_wrap=True)
+    _say(f"written to {out}")
 
 
 @app.command(epilog=example('keepset ask harbour.pruned "Who was the first keeper?"'))

@@ -135,11 +135,13 @@ def open_appending(path: Path) -> BinaryIO:
 
 
 def refuse_link(path: Path) -> None:
-    """A link would send what is written here somewhere else."""
+    """A link would send what is written here somewhere else, and a pipe would wait for somebody to read it."""
     if path.is_symlink():
         raise ValueError(
             f"{path}: expected a file or folder of its own, got a symbolic link to {os.readlink(path)}; remove the link"
         )
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ValueError(f"{path}: expected a file or folder of its own, got a device or a pipe; remove it")
 
 
 @contextmanager
@@ -186,6 +188,14 @@ def read_record(path: Path, kind: type[M], expected: str) -> M:
         wrong = {".".join(map(str, found["loc"])) or "the whole": found["msg"] for found in error.errors()}
         said = "; ".join(f"{field}: {message}" for field, message in list(wrong.items())[:3])
         raise ValueError(f"{path}: expected {expected}, got something else ({said})") from error
+
+
+def as_path(name: str, value: object) -> Path:
+    """The path that somebody gave for ``name``."""
+    if not isinstance(value, str | Path) or not str(value):
+        got = repr(value) if isinstance(value, str) else type(value).__name__
+        raise ValueError(f"{name}: expected a path, got {got}")
+    return Path(value)
 
 
 def check_output(path: Path, folder: bool = False) -> None:

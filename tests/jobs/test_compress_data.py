@@ -338,6 +338,8 @@ def test_mistakes_are_one_clear_line(compress: Callable[..., Finished], reports:
         (reports, "out", {"budget": "much"}, "budget: expected a share of the tokens"),
         (reports, "out", {"engine": "spark"}, "engine: expected one of local, ray"),
         (tmp_path / "report.txt", "out", {}, "a single text goes to standard output"),
+        (None, "out", {}, "data: expected a path, got NoneType"),
+        ("", "out", {}, "data: expected a path, got ''"),
         (tmp_path / "nowhere", "out", {}, "nowhere: expected a JSONL or Parquet file"),
     ):
         with pytest.raises(ValueError, match=said):

@@ -198,7 +198,7 @@ def test_numbers_that_are_none_reject_only_their_row(
 
 @pytest.mark.parametrize("lines", [[], [b"", b"  "]], ids=["empty", "blank"])
 def test_a_file_without_rows_is_an_error(tmp_path: Path, write: Write, lines: list[bytes]) -> None:
-    with pytest.raises(ValueError, match=r"data.jsonl: expected at least one row to label, got none"):
+    with pytest.raises(ValueError, match=r"data.jsonl: expected at least one row, got none"):
         label(write(*lines), "no-such-model", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from keepset.compression.compressor import SHIPPED, TextBudget, text_budget
-from keepset.files import refuse_link
+from keepset.files import as_path, refuse_link
 from keepset.jobs.compressing import CompressorIdentity, StartCompressing
 from keepset.jobs.kinds import TEXTS, CompressJob
 from keepset.jobs.plan import ShardPlan, plan_shards
@@ -15,6 +15,7 @@ from keepset.jobs.sources import GZIP, HUB, PARQUET, Source, open_source
 from keepset.jobs.texts import OWN, TextFolder, WrittenTexts
 from keepset.routers.text import TextRouter, load_text_router
 from keepset.text.jsonl import BYTE_ORDER_MARK, DOCUMENT
+from keepset.text.prompt import check_text
 from keepset.versions import package_versions
 
 
@@ -42,10 +43,10 @@ def compress_data(
     """
     where = Where(workers, engine, address, str(device))
     allowed = text_budget(budget)
-    if question is not None and not question.strip():
-        raise ValueError(f"question: expected some text, or no question, got {question!r}")
+    if question is not None:
+        check_text("question", question)
     with terminable():
-        source, place, files = _opened(data, Path(out), columns, split)
+        source, place, files = _opened(data, as_path("out", out), columns, split)
         plan = plan_shards(source, shard_rows)
         loaded = router if isinstance(router, TextRouter) else load_text_router(Path(router))
         start = StartCompressing(loaded, reader, allowed, question, dict(columns or {}), str(device))
@@ -77,7 +78,7 @@ def _opened(
     data: str | Path, out: Path, columns: Mapping[str, str] | None, split: str | None
 ) -> tuple[Source, Path, WrittenTexts | None]:
     """The texts, the folder of the job, and where files go, if any do."""
-    path = Path(data)
+    path = as_path("data", data)
     if not path.is_dir():
         _check_table(data)
         return open_source(data, columns, split, DOCUMENT), out, None

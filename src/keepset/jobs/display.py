@@ -8,6 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from keepset.jobs.folder import JobFolder
 from keepset.jobs.outcome import GroupDone
+from keepset.terminal import one_line
 
 
 class Display:
@@ -52,7 +53,7 @@ class Display:
             self._say(f"{expectation(group, self.workers, left)} for the {left:,} left")
 
     def _say(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(one_line(text), highlight=False, markup=False, soft_wrap=True)
 
 
 def expectation(group: GroupDone[Any], workers: int, rows: int) -> str:

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import cast
 
 import torch
+from rich.console import Console
 
+from keepset.files import as_path
 from keepset.jobs.display import expectation
 from keepset.jobs.engines import open_pool
 from keepset.jobs.kinds import LABELS, LabelJob
@@ -15,8 +17,10 @@ from keepset.jobs.plan import GROUP, RowGroup, ShardPlan, plan_shards
 from keepset.jobs.rules import RULES
 from keepset.jobs.runner import SHARD_ROWS, Finished, Where, run_job, terminable
 from keepset.jobs.sources import open_source
+from keepset.jobs.stored import check_labels, stored_rows
 from keepset.labels.support import SupportEffort, check_support_effort
-from keepset.models.quantize import Quantize
+from keepset.models.quantize import Quantize, check_quantize
+from keepset.terminal import one_line
 from keepset.versions import package_versions
 
 
@@ -48,6 +52,7 @@ def label(
     """
     where = Where(workers, engine, address, str(device))
     check_support_effort(effort)
+    check_quantize(quantize)
     with terminable():
         plan = plan_shards(open_source(data, columns, split), shard_rows)
         start = StartLabelling(model, blocks, cast(SupportEffort, effort), dict(columns or {}), str(device), quantize)
@@ -55,7 +60,19 @@ def label(
         def job(identity: ModelIdentity) -> LabelJob:
             return label_job(plan, start, identity, shard_rows)
 
-        return run_job(LABELS, plan, start, job, Path(out), where)
+        done = run_job(LABELS, plan, start, job, as_path("out", out), where)
+    _warn_without_evidence(done)
+    return done
+
+
+def _warn_without_evidence(done: Finished) -> None:
+    """Labels that say of every answer that it rests on nothing are labels, but seldom what was wanted."""
+    if not any(row.evidence for row in stored_rows(done.folder, check_labels(done.folder))):
+        warning = (
+            f"{done.folder}: none of the {done.rows:,} answers rests on its context. Are context, question and answer "
+            "the right columns, and can the model read them?"
+        )
+        Console(stderr=True).print(one_line(warning), markup=False, highlight=False, soft_wrap=True)
 
 
 def label_job(plan: ShardPlan, start: StartLabelling, identity: ModelIdentity, shard_rows: int) -> LabelJob:

@@ -26,6 +26,7 @@ from keepset.models.quantize import Quantize, quantization
 from keepset.readouts import answer_attention, pool_attention
 from keepset.text.example import TextExample
 from keepset.text.jsonl import Line, Row, parse_row, row_example
+from keepset.text.prompt import check_tokenizer
 from keepset.text.split import split_blocks
 
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
@@ -259,8 +260,13 @@ class StartLabelling:
         if isinstance(self.model, str | Path):
             device = own_device(self.device, number, torch.cuda.device_count())
             model, tokenizer = load_model(self.model, device=device, quantize=self.quantize)
-        else:
+        elif isinstance(self.model, tuple | list) and len(self.model) == 2:
             model, tokenizer = self.model
+            check_tokenizer(tokenizer)
+        else:
+            raise ValueError(
+                f"model: expected a name, a folder, or a model and its tokenizer, got {type(self.model).__name__}"
+            )
         split_blocks("", self.blocks, tokenizer)  # a wrong rule would reject every row
         return LabelWorker(Labeller(model, tokenizer, self.blocks, self.effort, self.columns))
 

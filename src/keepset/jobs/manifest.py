@@ -43,6 +43,8 @@ def read_manifest(path: Path, kind: Kind[J, Any]) -> Manifest[J] | None:
     if not path.exists():
         return None
     try:
+        if not path.is_file():
+            raise ValueError("expected a file")
         found = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(found, dict):
             raise ValueError("expected an object")

@@ -82,8 +82,8 @@ class ShardPlan:
 
 def plan_shards(source: Source, shard_rows: int) -> ShardPlan:
     """Shards of ``shard_rows`` rows each."""
-    if shard_rows < 1:
-        raise ValueError(f"shard_rows: expected at least 1, got {shard_rows}")
+    if not isinstance(shard_rows, int) or shard_rows < 1:
+        raise ValueError(f"shard_rows: expected at least 1, got {shard_rows!r}")
     digest = hashlib.sha256()
     shards: list[Shard] = []
     line = position = rows = 0

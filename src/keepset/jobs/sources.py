@@ -24,6 +24,7 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from keepset.files import as_path
 from keepset.text.jsonl import EXAMPLE, Fields, Line
 
 GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
@@ -130,7 +131,7 @@ def open_source(
     data: str | Path, columns: Mapping[str, str] | None = None, split: str | None = None, fields: Fields = EXAMPLE
 ) -> Source:
     """The rows of ``data``; ``columns`` says which column is which of the ``fields`` where their names differ."""
-    columns, path, name = check_columns(columns or {}, fields), Path(data), str(data)
+    columns, path, name = check_columns(columns or {}, fields), as_path("data", data), str(data)
     if name == "-":
         return spooled("standard input", sys.stdin.buffer)
     if name.startswith(HUB):
@@ -168,6 +169,8 @@ def spooled(name: str, stream: BinaryIO) -> Source:
 
 
 def check_columns(columns: Mapping[str, str], fields: Fields) -> Mapping[str, str]:
+    if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns.values()):
+        raise ValueError(f"columns: expected field -> name of the column, got {columns!r}")
     unknown = [field for field in columns if field not in fields.names]
     if unknown:
         raise ValueError(f"column: expected one of the fields {', '.join(fields.names)}, got {unknown[0]!r}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from keepset.files import as_path
 from keepset.jobs.kinds import LABELS, LabelJob
 from keepset.jobs.labelling import LabelRow
 from keepset.jobs.manifest import Manifest, check_shard, read_manifest
@@ -67,8 +68,9 @@ def stored_rows(folder: Path, manifest: LabelManifest) -> Iterator[LabelRow]:
         yield from read_rows(folder / shard.file, LabelRow)
 
 
-def verify(folder: Path) -> LabelStatistics:
+def verify(folder: str | Path) -> LabelStatistics:
     """Reads everything; every row stands where the manifest says, once."""
+    folder = as_path("labels", folder)
     found = label_statistics(folder)
     for shard in found.manifest.shards:
         lines = [row.line for row in read_rows(folder / shard.file, LabelRow)]
@@ -83,8 +85,9 @@ def verify(folder: Path) -> LabelStatistics:
     return found
 
 
-def label_statistics(folder: Path) -> LabelStatistics:
+def label_statistics(folder: str | Path) -> LabelStatistics:
     """Counts over every row."""
+    folder = as_path("labels", folder)
     manifest = check_labels(folder)
     rules, cases, evidence = Counter[str](), Counter[str](), Counter[int]()
     answered = blocks = tokens = cost = 0

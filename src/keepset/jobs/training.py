@@ -22,6 +22,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.blocks import Span
+from keepset.files import as_path
 from keepset.jobs.held_out import HeldOut, HeldOutQuestion, held_out, warnings
 from keepset.jobs.labelling import LabelRow
 from keepset.jobs.stored import LabelManifest, check_labels, stored_rows
@@ -35,6 +36,7 @@ from keepset.routers.examples import RouterExample, read_examples
 from keepset.routers.features import early_layers
 from keepset.routers.targets import acceptable_sets
 from keepset.routers.trained_blocks import TrainedBlocks, find_blocks
+from keepset.terminal import one_line
 
 TARGETS = ("causal", "imitation")
 """What labels say of a block; the laboratory's routers learn others too."""
@@ -99,7 +101,7 @@ def train(
     learned = find_target(target)
     if steps < 1:
         raise ValueError(f"steps: expected at least 1, got {steps}")
-    folder, watch = Path(labels), Watch()
+    folder, watch = as_path("labels", labels), Watch()
     manifest = check_labels(folder)
     if model is None:
         model = check_named_model(manifest.job.model, folder)
@@ -237,7 +239,7 @@ class Watch:
         self._console = Console(stderr=True)
 
     def say(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(one_line(text), highlight=False, markup=False, soft_wrap=True)
 
     @contextmanager
     def phase(self, text: str, total: int) -> Iterator[Callable[[], None]]:
