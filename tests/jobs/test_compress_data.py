@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import random
+import shutil
 import subprocess
 import sys
 import time
@@ -296,6 +298,44 @@ def test_a_journal_cannot_choose_where_files_go(
     texts = {name: content for name, content in contents(out).items() if not name.startswith(OWN)}
     whole = {name: content for name, content in contents(tmp_path / "whole").items() if not name.startswith(OWN)}
     assert texts == whole
+
+
+def test_a_journal_of_another_budget_is_not_used(
+    compress: Callable[..., Finished], reports: Path, tmp_path: Path
+) -> None:
+    compress(reports, tmp_path / "whole")
+    out, append = tmp_path / "out", Journal.append
+
+    def stop(*arguments: Any) -> None:
+        append(*arguments)
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Journal, "append", stop)
+        with pytest.raises(Killed):
+            compress(reports, out, budget=0.9)
+    for path in (out / OWN).glob("[!.]*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert list((out / OWN).glob(".shard*"))
+    compress(reports, out)
+    assert contents(out) == contents(tmp_path / "whole")
+
+
+def test_no_flipped_bit_is_gone_on_with(compress: Callable[..., Finished], reports: Path, tmp_path: Path) -> None:
+    out, rng = tmp_path / "out", random.Random(0)
+    compress(reports, out)
+    own = (out / OWN / "data" / "shard-00000.parquet", out / OWN / "rejects" / "shard-00000.jsonl")
+    for path in (*own, out / OWN / "manifest.json", out / "00.txt", out / "2023" / "late" / "20.txt"):
+        whole = path.read_bytes()
+        for _ in range(4):
+            place = rng.randrange(8 * len(whole))
+            flipped = bytearray(whole)
+            flipped[place // 8] ^= 1 << place % 8
+            path.write_bytes(flipped)
+            with pytest.raises(ValueError, match=path.name):
+                compress(reports, out)
+        path.write_bytes(whole)
+    assert compress(reports, out).new == 0
 
 
 def test_a_text_that_fails_harms_no_other(
