@@ -256,7 +256,7 @@ def test_a_file_that_changes_under_the_job_stops_it(
         return label_rows(rows, labeller)
 
     monkeypatch.setattr(labelling_module, "label_rows", meddle)
-    with pytest.raises(ValueError, match="expected the file to stay as it is while it is labelled"):
+    with pytest.raises(ValueError, match="expected the file to stay as it is while it is worked on"):
         label(data, tiny, tmp_path / "out", shard_rows=1)
 
 
