@@ -71,3 +71,13 @@ def test_the_readmes_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:
         exec(block, names)
         effects = names["effects"]
         assert effects.drop.shape == effects.sufficient.shape == (8, 16)  # type: ignore[attr-defined]
+
+
+def test_the_tests_that_a_page_names_are_there() -> None:
+    named = {
+        name for page in PAGES for name in re.findall(r"`(tests/[\w/]+\.py::\w+)`", page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 20
+    for name in named:
+        file, _, function = name.partition("::")
+        assert f"def {function}(" in (ROOT / file).read_text(encoding="utf-8"), name
