@@ -9,7 +9,7 @@ Reading order: ``sources`` (where rows come from) and ``plan`` (cut into shards 
 reject), ``rules`` (what an answer rests on), ``labelling`` and ``compressing`` (rows in, records and rejects out),
 ``kinds`` (what differs between the two), ``tables``, ``journal``, ``manifest``, ``folder`` (what is on disk and when it
 counts), ``pool``, ``processes``, ``ray_actors``, ``engines`` (workers), ``display``, ``runner``; ``label_data``,
-``texts`` and ``compress_data`` (the two commands); ``stored`` (a folder of labels as others read it); then ``training``
+``texts`` and ``compress_many`` (the two commands); ``stored`` (a folder of labels as others read it); then ``training``
 (a router from labels) and ``held_out`` (how well it does).
 """
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from keepset.lazily import on_first_use
 
 if TYPE_CHECKING:
-    from keepset.jobs.compress_data import compress_data
+    from keepset.jobs.compress_many import compress_data
     from keepset.jobs.engines import open_pool
     from keepset.jobs.label_data import estimate, label
     from keepset.jobs.labelling import Labeller, LabelRow, label_rows
@@ -57,7 +57,7 @@ _HOMES = {
     "Shard": "keepset.jobs.plan",
     "ShardPlan": "keepset.jobs.plan",
     "Terminated": "keepset.jobs.runner",
-    "compress_data": "keepset.jobs.compress_data",
+    "compress_data": "keepset.jobs.compress_many",
     "estimate": "keepset.jobs.label_data",
     "label": "keepset.jobs.label_data",
     "label_rows": "keepset.jobs.labelling",
