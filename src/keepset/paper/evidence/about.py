@@ -29,8 +29,9 @@ OURS = "documents"
 """The split of those; nothing was chosen on them."""
 DEV_DRAW = 900
 """Of the evaluation seeds. An earlier statistic was looked at on the first draw, this one was chosen after that."""
-WRONGLY = 0.04
-"""Largest share of answerable tuning questions that may be refused: 0.05 is wanted on fresh ones."""
+WRONGLY = 0.03
+"""Largest share of answerable tuning questions that may be refused: 0.05 is wanted on fresh ones, and an earlier
+statistic refused half as many again there."""
 
 
 def run_about(scale: str, name: str, data: Path, split: str, questions: int, part_size: int, part: int) -> RunResult:
