@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keepset.files import write_text
-from keepset.paper.catalogue import experiments
-from keepset.paper.claim import FAILS, HOLDS, OPEN, Claim
+from keepset.paper.catalogue import claims, experiments
+from keepset.paper.claim import FAILS, HOLDS, OPEN
 from keepset.paper.experiment import Experiment, Report
+from keepset.paper.front_page import write_front_page
 from keepset.paper.import_graph import import_graph
 from keepset.paper.paper_map import paper_map
 from keepset.paper.results import Results, read_results
@@ -80,12 +81,12 @@ def render_one(label: str, results: Results) -> str:
     raise ValueError(f"unknown table or figure {label!r}; expected one of {', '.join(sorted(set(known)))}")
 
 
-def claims(results: Results) -> Iterator[tuple[Experiment, Claim]]:
-    """Every claim the results allow to judge."""
-    for experiment in experiments().values():
-        if experiment.claims and results.of(experiment.name):
-            for claim in experiment.claims(results.of(experiment.name)):
-                yield experiment, claim
+def differences(experiment: Experiment, results: Results) -> Iterator[tuple[str, str, str, str]]:
+    """Where an experiment's numbers differ from the paper's: what, the paper's, ours, the likeliest cause."""
+    for difference in experiment.differences:
+        needed = (experiment.name, *difference.needs)
+        if all(results.of(name) for name in needed):
+            yield difference.result, difference.paper, difference.here(results.of(*needed)), difference.cause
 
 
 def index(results: Results, rendered: dict[str, str]) -> str:
@@ -108,11 +109,7 @@ def index(results: Results, rendered: dict[str, str]) -> str:
     lines += ["", "## Where a number differs from the paper", ""]
     lines += ["| result | paper | here | likeliest cause |", "|---|---|---|---|"]
     for experiment in experiments().values():
-        for difference in experiment.differences:
-            needed = (experiment.name, *difference.needs)
-            if all(results.of(name) for name in needed):
-                here = difference.here(results.of(*needed))
-                lines.append(f"| {difference.result} | {difference.paper} | {here} | {difference.cause} |")
+        lines += [f"| {' | '.join(row)} |" for row in differences(experiment, results)]
     for section, title in SECTIONS.items():
         inside = sorted(path.removeprefix("results/") for path in rendered if path.startswith(f"results/{section}/"))
         if inside:
@@ -121,9 +118,10 @@ def index(results: Results, rendered: dict[str, str]) -> str:
 
 
 def write_reports(results: Path, docs: Path, scale: str) -> list[Path]:
-    """Writes every report and returns the paths."""
+    """Writes every report, and the lines of the README beside ``docs``; returns the paths."""
+    found = read_results(results, scale)
     written = []
-    for name, text in render_reports(read_results(results, scale)).items():
+    for name, text in render_reports(found).items():
         write_text(docs / name, text)
         written.append(docs / name)
-    return written
+    return written + write_front_page(docs.parent / "README.md", found)
