@@ -34,7 +34,7 @@ docs: setup ## the documentation site, into site/; a warning is an error
 
 pictures: setup ## the pictures of the documents, into docs/images (needs Chromium; Debian: apt-get install chromium)
 	mkdir -p build/pictures
-	$(BIN)/keepset explain --model smollm2-135m-instruct --context docs/examples/harbour.txt --question "Who was the first keeper of the lighthouse?" --html build/pictures/explain.html
+	$(BIN)/keepset explain --context docs/examples/harbour.txt --question "Who was the first keeper of the lighthouse?" --html build/pictures/explain.html
 	$(BROWSER) --window-size=1000,960 --screenshot=docs/images/explain.png file://$(CURDIR)/build/pictures/explain.html
 
 bench: setup ## benchmarks (not tests; timings depend on the machine)

@@ -190,15 +190,13 @@ def teacher_evaluate(
         out_console.print(f"written to {out}")
 
 
-@app.command(
-    epilog=example(
-        'keepset explain --model smollm2-135m-instruct --context docs/examples/harbour.txt --question "Who kept it?"'
-    )
-)
+@app.command(epilog=example('keepset explain --context docs/examples/harbour.txt --question "Who kept it?"'))
 def explain(
-    model: Annotated[str, typer.Option(help="A name from 'keepset models list', a folder, a .gguf file or a hub id.")],
     context: Annotated[Path, typer.Option(help="Text file to look for evidence in; - reads standard input.")],
     question: Annotated[list[str], typer.Option(help="What to ask about it; repeat the option for several.")],
+    model: Annotated[
+        str, typer.Option(help="A name from 'keepset models list', a folder, a .gguf file or a hub id.")
+    ] = "smollm2-135m-instruct",
     answer: Annotated[str | None, typer.Option(help="Explain this instead of the whole reply.")] = None,
     blocks: Annotated[str, typer.Option(help="sentence, paragraph, line or a number of tokens.")] = "sentence",
     effort: Annotated[str, typer.Option(help="evidence, exact, grouped or certified.")] = "evidence",
