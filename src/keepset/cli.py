@@ -198,15 +198,13 @@ def teacher_evaluate(
         _say(f"written to {out}")
 
 
-@app.command(
-    epilog=example(
-        'keepset explain --model smollm2-135m-instruct --context docs/examples/harbour.txt --question "Who kept it?"'
-    )
-)
+@app.command(epilog=example('keepset explain --context docs/examples/harbour.txt --question "Who kept it?"'))
 def explain(
-    model: Annotated[str, typer.Option(help="A name from 'keepset models list', a folder, a .gguf file or a hub id.")],
     context: Annotated[Path, typer.Option(help="Text file to look for evidence in; - reads standard input.")],
     question: Annotated[list[str], typer.Option(help="What to ask about it; repeat the option for several.")],
+    model: Annotated[
+        str, typer.Option(help="A name from 'keepset models list', a folder, a .gguf file or a hub id.")
+    ] = "smollm2-135m-instruct",
     answer: Annotated[str | None, typer.Option(help="Explain this instead of the whole reply.")] = None,
     blocks: Annotated[str, typer.Option(help="sentence, paragraph, line or a number of tokens.")] = "sentence",
     effort: Annotated[str, typer.Option(help="evidence, exact, grouped or certified.")] = "evidence",
@@ -602,17 +600,24 @@ def report(
     results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
     docs: Annotated[Path, typer.Option(help="Folder for tables, figures, claims and the paper map.")] = Path("docs"),
     scale: Annotated[str, typer.Option(help="smoke, small or paper.")] = "small",
+    out: Annotated[Path | None, typer.Option(help="Instead: HTML pages for a browser, into this folder.")] = None,
 ) -> None:
     """Tables, figures, claims and the paper map from the tracked results; with a name, one table on the terminal."""
+    from keepset.paper.pages import write_pages
     from keepset.paper.report import render_one, write_reports
     from keepset.paper.results import read_results
 
-    if name is None:
+    if out and name:
+        raise ValueError(f"out: expected no name beside it, because pages show all results, got {name!r}")
+    if out:
+        check_output(out, folder=True)
+        out_console.print(f"{len(write_pages(results, out, scale))} pages; begin with {out / 'index.html'}")
+    elif name is None:
         check_output(docs, folder=True)
         for path in write_reports(results, docs, scale):
             out_console.print(str(path))
-        return
-    typer.echo(render_one(name, read_results(results, scale)))
+    else:
+        typer.echo(render_one(name, read_results(results, scale)))
 
 
 def main() -> None:
