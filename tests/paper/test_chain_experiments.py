@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from keepset.labels import FoundFamily
-from keepset.paper import chain_routers, chains, family_routing, hardened, oracles, recovered_routing
-from keepset.paper.claim import FAILS, HOLDS
-from keepset.paper.experiment import Experiment, run_missing
+from keepset.paper import chain_routers, chains, family_routing, hardened, oracles, recovered_routing, training_problem
+from keepset.paper.claim import FAILS, HOLDS, OPEN
+from keepset.paper.experiment import Experiment, run_missing, run_result
 from keepset.paper.report import made
 from keepset.paper.result import RunResult
 from keepset.paper.results import Results
@@ -52,6 +52,50 @@ def test_every_arm_is_a_run_of_its_own(chain_results: Results) -> None:
             assert list(results.select("recall", record=record, **at)["router_seed"]) == [0, 1]
     for arm in ("dense", "random"):
         assert results.metric("routed", arm=arm, teacher=0, condition="multihop").n == chains.EXAMPLES["smoke"]
+
+
+def test_every_training_problem_is_measured_on_chains_of_its_own_order(untrained: Path, tmp_path: Path) -> None:
+    experiment = training_problem.EXPERIMENT
+    results = run(tmp_path, experiment)
+    for mixture, problem in training_problem.PROBLEMS.items():
+        assert results.coordinates("teacher") == [0, 1]
+        assert {run.config["condition"] for run in results.runs.values() if run.at["mixture"] == mixture} == {
+            problem.condition
+        }
+        for record in range(3):
+            assert results.value("recall", mixture=mixture, teacher=1, arm="annotated", record=record) == 1
+    (table,) = tables(experiment, results).values()
+    assert [row[1] for row in table.rows if row] == [
+        *(name for mixture in training_problem.PROBLEMS for name in (f"{mixture}-0", f"{mixture}-1", "range of 2")),
+        "range of 4",
+    ]
+
+
+def measured(attention: tuple[int, ...], chain_alone: tuple[int, ...]) -> Results:
+    """Teachers of the paper's problem, 100 examples each, that differ in attention and in whether a chain is enough."""
+    runs = {}
+    for teacher, (attended, alone) in enumerate(zip(attention, chain_alone, strict=True)):
+        arms = dict.fromkeys(training_problem.COLUMNS, 100) | {"attention_max": attended, "annotated": alone}
+        metrics = [share("routed", right, 100, arm=arm, layer=0) for arm, right in arms.items()]
+        metrics += [share("recall", (100, 5, 100)[i], 100, arm="attention_max", record=i) for i in range(3)]
+        runs[f"training_problem/{teacher}"] = run_result(
+            "training_problem",
+            "small",
+            0.0,
+            at={"mixture": training_problem.PAPER_PROBLEM, "teacher": teacher},
+            config={"n_blocks": 16},
+            seeds={},
+            counts={"examples": 100},
+            metrics=metrics,
+        )
+    return Results(runs)
+
+
+def test_claims_on_the_papers_chains_are_told_from_each_teacher() -> None:
+    differs, ends, alone, *_ = training_problem.problem_claims(measured((20, 90), (100, 100)))
+    assert (differs.verdict, ends.verdict, alone.verdict) == (HOLDS, HOLDS, HOLDS)
+    alike, _, one_leans_on_others, *_ = training_problem.problem_claims(measured((50, 52), (100, 30)))
+    assert (alike.verdict, one_leans_on_others.verdict) == (OPEN, FAILS)
 
 
 def test_an_arm_alone_gives_what_it_gave_beside_others(untrained: Path) -> None:

@@ -4,6 +4,7 @@ Each claim has a number, its interval and n, and one of three verdicts. A claim 
 95 % interval is on its side, fails when it is on the other, and cannot be told when the interval has both.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from keepset.paper.result import Metric
@@ -44,6 +45,11 @@ def above(share: Metric, bar: float) -> str:
 def below(share: Metric, bar: float) -> str:
     low, high = bounds(share)
     return HOLDS if high <= bar else FAILS if low > bar else OPEN
+
+
+def worst(verdicts: Collection[str]) -> str:
+    """Of a claim that has to hold for each of several: one that fails is enough to fail it."""
+    return next(verdict for verdict in (FAILS, OPEN, HOLDS) if verdict in verdicts)
 
 
 def interval(share: Metric) -> str:

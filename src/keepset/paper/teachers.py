@@ -19,7 +19,7 @@ from keepset.paper.testbed.teachers.training import read_history, train_teacher
 from keepset.versions import package_versions
 
 NAME = "teachers"
-SEEDS = {"single-hop": 5, "five-task": 5, "hardened": 2}
+SEEDS = {"single-hop": 5, "five-task": 5, "paper-chains": 5, "hardened": 2}
 """How many teachers of each mixture, as in the paper."""
 EXAMPLES = {"smoke": 50, "small": 500, "paper": 500}
 """Evaluation examples per condition."""
@@ -87,6 +87,7 @@ SINGLE_RECORD = ("unique", "latest_write", "duplicate")
 TASKS = {
     "single-hop": SINGLE_RECORD,
     "five-task": (*SINGLE_RECORD, "multihop", "aggregation"),
+    "paper-chains": (*SINGLE_RECORD, "multihop_pointers_first", "aggregation"),
     "hardened": (*SINGLE_RECORD, "multihop_hardened", "aggregation"),
 }
 PAPER = {

@@ -11,10 +11,12 @@ from keepset.paper.testbed.teachers.config import Architecture, Optimizer, Stage
 
 SINGLE_HOP = {"unique": 1.0, "latest_write": 1.0, "duplicate": 1.0}
 FIVE_TASK = {**SINGLE_HOP, "multihop": 1.0, "aggregation": 1.0}
+PAPER_CHAINS = {**SINGLE_HOP, "multihop_pointers_first": 1.0, "aggregation": 1.0}
 HARDENED = {**SINGLE_HOP, "multihop_hardened": 1.0, "aggregation": 1.0}
 
-MIXTURES = {"single-hop": SINGLE_HOP, "five-task": FIVE_TASK, "hardened": HARDENED}
-"""The paper's two mixtures, and the five tasks with hardened multi-hop in place of multi-hop."""
+MIXTURES = {"single-hop": SINGLE_HOP, "five-task": FIVE_TASK, "paper-chains": PAPER_CHAINS, "hardened": HARDENED}
+"""The paper's two mixtures; the five tasks with chains that stand pointers first, one in a context; and the five tasks
+with hardened multi-hop in place of multi-hop."""
 
 
 def paper(mixture: str, seed: int) -> TeacherConfig:
@@ -61,6 +63,21 @@ SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
             },
         ),
     ),
+    "paper-chains": (
+        Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
+        Stage(until=540, n_blocks=16, mixture={"unique": 1.0, "aggregation": 2.0, "multihop_pointers_first": 4.0}),
+        Stage(
+            until=1_440,
+            n_blocks=16,
+            mixture={
+                "unique": 1.0,
+                "latest_write": 2.0,
+                "duplicate": 1.0,
+                "aggregation": 2.0,
+                "multihop_pointers_first": 2.0,
+            },
+        ),
+    ),
     "hardened": (
         Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
         Stage(until=400, n_blocks=16, mixture={"unique": 1.0, "aggregation": 1.0, "multihop_1hop": 4.0}),
@@ -104,7 +121,7 @@ SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
 }
 """From easy to hard. Chains begin with one hop among five, then three chains, then (hardened) any order."""
 
-SMALL_DECAY_START = {"single-hop": 400, "five-task": 640, "hardened": 1_200}
+SMALL_DECAY_START = {"single-hop": 400, "five-task": 640, "paper-chains": 960, "hardened": 1_200}
 """Two thirds of the way; hardened chains are still being learned there and get a little longer."""
 
 
