@@ -158,15 +158,17 @@ def test_reports_of_chains(chain_results: Results) -> None:
             assert difference.here(chain_results.of(experiment.name, *difference.needs))
 
 
-def chain_runs(dense: float, causal: float, attention: float, pointer: float) -> dict[str, RunResult]:
-    """Two teachers of a hundred examples and two routers each, alike but for a tenth more attention in the second."""
+def chain_runs(
+    dense: float, causal: float, attention: float, pointer: float, routers: int = 10
+) -> dict[str, RunResult]:
+    """Two teachers of a hundred examples and some routers each, alike but for a tenth more attention in the second."""
     runs = {}
     for teacher in (0, 1):
         shift = 0.1 * teacher
         for arm in ("unrouted", "attention", "causal"):
             here = [share("routed", round(100 * dense), 100, arm="dense")] if arm == "unrouted" else []
-            for seed in (0, 1) if arm != "unrouted" else ():
-                right = causal if arm == "causal" else attention + shift + 0.01 * seed
+            for seed in range(routers) if arm != "unrouted" else ():
+                right = causal if arm == "causal" else attention + shift + 0.01 * (seed % 2)
                 here.append(share("routed", round(100 * right), 100, router_seed=seed))
                 for record, kept in enumerate((1.0, pointer + shift, 1.0)):
                     here.append(share("recall", round(100 * kept), 100, router_seed=seed, record=record))
@@ -175,7 +177,7 @@ def chain_runs(dense: float, causal: float, attention: float, pointer: float) ->
                 scale="small",
                 at={"teacher": teacher} | ({} if arm == "unrouted" else {"arm": arm}),
                 command="keepset x",
-                config={"router_seeds": 2},
+                config={"router_seeds": routers},
                 seeds={},
                 commit="0" * 40,
                 versions={},
@@ -189,6 +191,8 @@ def chain_runs(dense: float, causal: float, attention: float, pointer: float) ->
 def test_claims_about_chains() -> None:
     verdicts = [c.verdict for c in chains.chain_claims(Results(chain_runs(1.0, 1.0, 0.3, 0.3)))]
     assert verdicts == [HOLDS, HOLDS, HOLDS]
+    verdicts = [c.verdict for c in chains.chain_claims(Results(chain_runs(1.0, 1.0, 0.3, 0.3, routers=2)))]
+    assert verdicts == [HOLDS, OPEN, OPEN], "a bar is for each router; four tell nothing of teachers"
     verdicts = [c.verdict for c in chains.chain_claims(Results(chain_runs(1.0, 0.5, 0.3, 0.3)))]
     assert verdicts[0] == FAILS
     assert chains.chain_claims(Results(chain_runs(0.5, 1.0, 0.3, 0.3))) == [], "no teacher has learned chains"

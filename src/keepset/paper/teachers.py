@@ -19,7 +19,7 @@ from keepset.paper.testbed.teachers.training import read_history, train_teacher
 from keepset.versions import package_versions
 
 NAME = "teachers"
-SEEDS = {"single-hop": 5, "five-task": 5, "paper-chains": 5, "hardened": 2}
+SEEDS = {"single-hop": 5, "paper-records": 5, "five-task": 5, "paper-chains": 5, "hardened": 2}
 """How many teachers of each mixture, as in the paper."""
 EXAMPLES = {"smoke": 50, "small": 500, "paper": 500}
 """Evaluation examples per condition."""
@@ -86,6 +86,7 @@ def evaluate_teacher(folder: Path, examples: int, conditions: list[str] | None =
 SINGLE_RECORD = ("unique", "latest_write", "duplicate")
 TASKS = {
     "single-hop": SINGLE_RECORD,
+    "paper-records": SINGLE_RECORD,
     "five-task": (*SINGLE_RECORD, "multihop", "aggregation"),
     "paper-chains": (*SINGLE_RECORD, "multihop_pointers_first", "aggregation"),
     "hardened": (*SINGLE_RECORD, "multihop_hardened", "aggregation"),
