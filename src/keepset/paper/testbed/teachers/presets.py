@@ -80,9 +80,10 @@ SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
     ),
     "paper-chains": (
         Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
-        Stage(until=540, n_blocks=16, mixture={"unique": 1.0, "aggregation": 2.0, "multihop_pointers_first": 4.0}),
+        Stage(until=400, n_blocks=8, mixture={"unique": 1.0, "aggregation": 2.0, "multihop_pointers_first": 4.0}),
+        Stage(until=560, n_blocks=16, mixture={"unique": 1.0, "aggregation": 2.0, "multihop_pointers_first": 4.0}),
         Stage(
-            until=1_440,
+            until=960,
             n_blocks=16,
             mixture={
                 "unique": 1.0,
@@ -140,7 +141,7 @@ SMALL_DECAY_START = {
     "single-hop": 400,
     "paper-records": 600,
     "five-task": 640,
-    "paper-chains": 960,
+    "paper-chains": 640,
     "hardened": 1_200,
 }
 """Two thirds of the way; hardened chains are still being learned there and get a little longer."""
