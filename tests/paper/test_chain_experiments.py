@@ -15,6 +15,7 @@ from keepset.paper.result import RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import share
 from keepset.paper.table import Table
+from keepset.paper.teachers import teacher_seeds
 from keepset.paper.testbed.routers import build_router, renamed_stream, router_input, score_blocks
 from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.tasks.oracle import read_records
@@ -58,16 +59,17 @@ def test_every_training_problem_is_measured_on_chains_of_its_own_order(untrained
     experiment = training_problem.EXPERIMENT
     results = run(tmp_path, experiment)
     for mixture, problem in training_problem.PROBLEMS.items():
-        assert results.coordinates("teacher") == [0, 1]
+        teachers = list(teacher_seeds("smoke", mixture))
+        assert training_problem.teachers_of(results, mixture) == teachers
         assert {run.config["condition"] for run in results.runs.values() if run.at["mixture"] == mixture} == {
             problem.condition
         }
         for record in range(3):
-            assert results.value("recall", mixture=mixture, teacher=1, arm="annotated", record=record) == 1
+            assert results.value("recall", mixture=mixture, teacher=teachers[0], arm="annotated", record=record) == 1
     (table,) = tables(experiment, results).values()
     assert [row[1] for row in table.rows if row] == [
-        *(name for mixture in training_problem.PROBLEMS for name in (f"{mixture}-0", f"{mixture}-1", "range of 2")),
-        "range of 4",
+        *("five-task-0", "five-task-1", "range of 2", "paper-chains-0", "paper-chains-1", "range of 2"),
+        *("paper-chains-long-2", "range of 4"),
     ]
 
 

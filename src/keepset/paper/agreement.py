@@ -316,7 +316,7 @@ EXPERIMENT = Experiment(
             "0.38–0.46",
             lambda results: spread(results.values("mean_jaccard", label="adaptive")),
             "adaptive sets name most of the 16 blocks, and large sets agree by chance (the table has the chance "
-            "columns)",
+            "columns); at 32 blocks: not tested",
         ),
     ),
     choices=(Choice("The set an attention label of fixed size holds", "three blocks"),),

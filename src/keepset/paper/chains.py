@@ -300,7 +300,8 @@ EXPERIMENT = Experiment(
             "tab:chain, imitation routers",
             "0.36–0.98",
             lambda results: spread(results.values("routed", arm="attention")),
-            "a router that distils attention inherits what attention holds: see the line above",
+            "a router that distils attention inherits what attention holds: see the line above. Routers on teachers of "
+            "the paper's order: not tested",
         ),
     ),
 )

@@ -165,7 +165,8 @@ EXPERIMENT = Experiment(
             "0.41–0.98",
             teacher_attention,
             "our chains stand value first, so each pointer is resolved where it stands: the answer row attends to "
-            "pointers and never to the value's record. The backward trace, which follows the path, finds the chain",
+            "pointers and never to the value's record. Tested: with pointers first it attends to the value "
+            "(training-problem)",
         ),
     ),
     choices=(

@@ -194,13 +194,15 @@ EXPERIMENT = Experiment(
             "tab:recovered, sufficiency / flip, routed chains",
             "0.75",
             chains_of("sufficiency_flip"),
-            "a lone end record is copied more often by small teachers, so more chain labels are that record alone",
+            "a lone end record is copied more often by small teachers, so more chain labels are that record alone; not "
+            "tested",
         ),
         Difference(
             "tab:recovered, + verified delta prefix, routed chains",
             "0.73",
             chains_of("verified_prefix"),
-            "we add the prefix to the evidence set as one set; the paper does not say how it joins the family",
+            "we add the prefix to the evidence set as one set; the paper does not say how it joins the family; another "
+            "way: not tested",
         ),
     ),
 )

@@ -41,9 +41,10 @@ class Problem:
 
 PROBLEMS = {
     "five-task": Problem("value first, several chains", "multihop"),
-    "paper-chains": Problem("pointers first, one chain", "multihop_pointers_first"),
+    "paper-chains": Problem("pointers first, one chain, short contexts first", "multihop_pointers_first"),
+    "paper-chains-long": Problem("pointers first, one chain, longer", "multihop_pointers_first"),
 }
-"""Mixture -> its training problem. The second is the paper's."""
+"""Mixture -> its training problem. Pointers first with one chain is the paper's."""
 PAPER_PROBLEM = "paper-chains"
 
 
@@ -142,10 +143,11 @@ def problems_table(results: Results) -> Table:
         for i, teacher in enumerate(teachers):
             cells = (with_interval(found[arm][i]) for arm in COLUMNS)
             rows.append((problem.title, f"{mixture}-{teacher}", *cells, "/".join(f"{r:.2f}" for r in recalls[i])))
-        if teachers:
+        if len(teachers) > 1:
             ranges = (spread([metric.value for metric in found[arm]]) for arm in COLUMNS)
             recall = "/".join(spread(values) for values in zip(*recalls, strict=True))
-            rows += [(problem.title, f"range of {len(teachers)}", *ranges, recall), ()]
+            rows.append((problem.title, f"range of {len(teachers)}", *ranges, recall))
+        rows += [()] * bool(teachers)
     rows.append(("the paper's", "range of 4", *(paper for _, paper in COLUMNS.values()), PAPER_RECALL))
     run = results.run()
     return Table(

@@ -19,11 +19,13 @@ MIXTURES = {
     "paper-records": SINGLE_HOP,
     "five-task": FIVE_TASK,
     "paper-chains": PAPER_CHAINS,
+    "paper-chains-long": PAPER_CHAINS,
     "hardened": HARDENED,
 }
 """The paper's two mixtures, each a second time nearer to the paper (``paper-records``: as many records, keys and values
-also at the small scale; ``paper-chains``: pointers first, one chain in a context), and the five tasks with hardened
-multi-hop in place of multi-hop."""
+also at the small scale; ``paper-chains``: pointers first, one chain in a context; ``paper-chains-long``: the same,
+trained longer and never on chains in a short context), and the five tasks with hardened multi-hop in place of
+multi-hop."""
 
 
 PAPER_VOCABULARY = Vocabulary(families=16, members=16, values=64)
@@ -94,6 +96,21 @@ SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
             },
         ),
     ),
+    "paper-chains-long": (
+        Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
+        Stage(until=540, n_blocks=16, mixture={"unique": 1.0, "aggregation": 2.0, "multihop_pointers_first": 4.0}),
+        Stage(
+            until=1_440,
+            n_blocks=16,
+            mixture={
+                "unique": 1.0,
+                "latest_write": 2.0,
+                "duplicate": 1.0,
+                "aggregation": 2.0,
+                "multihop_pointers_first": 2.0,
+            },
+        ),
+    ),
     "hardened": (
         Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
         Stage(until=400, n_blocks=16, mixture={"unique": 1.0, "aggregation": 1.0, "multihop_1hop": 4.0}),
@@ -142,6 +159,7 @@ SMALL_DECAY_START = {
     "paper-records": 600,
     "five-task": 640,
     "paper-chains": 640,
+    "paper-chains-long": 960,
     "hardened": 1_200,
 }
 """Two thirds of the way; hardened chains are still being learned there and get a little longer."""
@@ -153,7 +171,8 @@ def small(mixture: str, seed: int) -> TeacherConfig:
     The order of the stages matters. Counting forms only while attention is still soft, so aggregation comes with
     the first unique retrieval, on short contexts; chains need a working retrieval, so they come next; latest write
     and duplicate are variations and come last. Chains start as five pointers to five records: with one chain in
-    sight a teacher learns to find *the* chain's end, and never follows a pointer. ``docs/log.md`` has what failed.
+    sight a teacher learns to find *the* chain's end, and never follows a pointer. ``paper-chains`` has one chain in
+    sight all the same, as the paper does, and learns it on eight records first. ``docs/log.md`` has what failed.
     """
     find_mixture(mixture)
     stages = SMALL_STAGES[mixture]
