@@ -272,7 +272,7 @@ def chain_claims(routed: Results) -> list[Claim]:
             + f"; accuracy {min(accuracy):.2f} to {max(accuracy):.2f}",
             routers,
             explains(recall["second pointer"], accuracy),
-            "the order of a chain and the chains in sight: [training-problem](chains/training-problem.md)",
+            "the order of a chain is varied by `keepset reproduce training_problem`",
         ),
     ]
 
