@@ -152,7 +152,9 @@ def models_fetch(
 def teacher_train(
     out: Annotated[Path, typer.Option(help="Folder for weights, config and metrics; an unfinished run goes on.")],
     preset: Annotated[str, typer.Option(help="smoke, small or paper.")] = "small",
-    mixture: Annotated[str, typer.Option(help="single-hop, five-task or hardened.")] = "five-task",
+    mixture: Annotated[
+        str, typer.Option(help="single-hop, paper-records, five-task, paper-chains, ... or hardened.")
+    ] = "five-task",
     seed: Annotated[int, typer.Option(min=0, max=999, help="Run number: weights and data stream.")] = 0,
     optimizer: Annotated[str | None, typer.Option(help="adamw or muon, instead of the preset's.")] = None,
     bf16: Annotated[bool, typer.Option("--bf16", help="Matrix products in bfloat16.")] = False,

@@ -5,13 +5,16 @@ from pathlib import Path
 
 from keepset.files import write_text
 from keepset.paper.catalogue import claims, every_number, experiments
-from keepset.paper.claim import FAILS, HOLDS, OPEN
+from keepset.paper.claim import FAILS, FEWEST, HOLDS, OPEN
 from keepset.paper.experiment import Experiment, Report
 from keepset.paper.front_page import write_front_page
 from keepset.paper.import_graph import import_graph
 from keepset.paper.paper_map import paper_map
 from keepset.paper.results import Results, read_results
 from keepset.paper.table import Figure, Table, latex_document
+
+NOT_THE_PAPERS = ("-", "not in it")
+"""What stands for the paper's number in claims of our own."""
 
 SECTIONS = {
     "teachers": "Teachers and sanity anchors",
@@ -99,7 +102,12 @@ def index(results: Results, rendered: dict[str, str]) -> str:
         "Written by `keepset report` from the files in `results/`; a test holds the two together byte for byte. Scale",
         f"`{results.scale}` throughout. What does not hold here stands first.",
         "",
+        *contradictions(results),
         "## What the paper claims",
+        "",
+        "An ordering of routers is judged by a 95 % interval over teachers, routers and examples together, where",
+        "examples count once and unpaired and identical differences are one observation; a bar for each of several, by",
+        f"the interval of each. Under {FEWEST} independent units nothing is told.",
         "",
         "| claim | paper | here | n | verdict | command |",
         "|---|---|---|---|---|---|",
@@ -117,6 +125,24 @@ def index(results: Results, rendered: dict[str, str]) -> str:
         if inside:
             lines += ["", f"## {title}", "", *(f"- [{path.split('/')[1]}]({path})" for path in inside)]
     return "\n".join(lines) + "\n"
+
+
+def contradictions(results: Results) -> list[str]:
+    """What fails of the paper's own claims, and what was done to tell whether a choice of ours is the cause."""
+    failed = [claim for _, claim in claims(results) if claim.verdict == FAILS and claim.paper not in NOT_THE_PAPERS]
+    if not failed:
+        return []
+    return [
+        "## What contradicts the paper",
+        "",
+        "The last column names the run that varies our own choice; without one, the cause may be ours as well as the",
+        "paper's.",
+        "",
+        "| claim | paper | here | is it a choice of ours? |",
+        "|---|---|---|---|",
+        *(f"| {claim.claim} | {claim.paper} | {claim.here} | {claim.own_choice} |" for claim in failed),
+        "",
+    ]
 
 
 def write_reports(results: Path, docs: Path, scale: str) -> list[Path]:
