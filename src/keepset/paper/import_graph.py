@@ -50,6 +50,7 @@ REPORTING = (
     "experiment",
     "catalogue",
     "paper_map",
+    "claims_file",
     "report",
     "import_graph",
 )

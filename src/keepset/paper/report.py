@@ -6,6 +6,7 @@ from pathlib import Path
 from keepset.files import write_text
 from keepset.paper.catalogue import experiments
 from keepset.paper.claim import FAILS, HOLDS, OPEN, Claim
+from keepset.paper.claims_file import claims_file
 from keepset.paper.experiment import Experiment, Report
 from keepset.paper.import_graph import import_graph
 from keepset.paper.paper_map import paper_map
@@ -61,6 +62,7 @@ def render_reports(results: Results) -> dict[str, str]:
             files.setdefault(f"{experiment.name}/{report.label}", []).append(path)
     rendered["results/tex/tables.tex"] = latex_document(tables)
     rendered["results/README.md"] = index(results, rendered)
+    rendered["results/claims.json"] = claims_file(claims(results), SECTIONS, rendered)
     rendered["paper-map.md"] = paper_map(files)
     rendered["images/import-graph.svg"] = import_graph()
     return rendered
