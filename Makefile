@@ -3,7 +3,7 @@ BIN := .venv/bin
 STAMP := .venv/installed
 KVPRESS := 0.5.5
 
-.PHONY: help setup quickstart check test bench kvpress-compare reproduce report clean
+.PHONY: help setup quickstart check test browser screenshots bench kvpress-compare reproduce report clean
 
 help: ## what the targets do
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -24,8 +24,16 @@ check: setup ## ruff and mypy
 	$(BIN)/ruff format --check src tests
 	$(BIN)/mypy
 
-test: setup ## the whole test suite
-	$(BIN)/pytest
+test: setup browser ## the whole test suite
+	$(BIN)/pytest -rs
+
+browser: ## Chromium for the tests of the page, on Debian as root; elsewhere they are skipped without it
+	@command -v chromium > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null \
+	  && apt-get -qq update && apt-get -qq install --yes --no-install-recommends chromium > /dev/null; } \
+	  || echo "no Chromium, and none could be installed: the tests that need a browser are skipped"
+
+screenshots: setup browser ## the pictures of docs/explore.md into docs/images
+	$(BIN)/python -m tests.explore.screenshots docs/images
 
 bench: setup ## benchmarks (not tests; timings depend on the machine)
 	$(BIN)/keepset bench engine

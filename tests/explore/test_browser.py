@@ -56,7 +56,7 @@ def opened(context: Any, url: str) -> "Page":
 
 
 def ask(page: "Page", document: str, question: str = "What is it?") -> None:
-    page.get_by_label("Document").fill(document)
+    page.get_by_label("Document", exact=True).fill(document)
     page.get_by_label("Question", exact=True).fill(question)
     page.get_by_label("Question", exact=True).press("Enter")
     page.locator("#result h2, #result .note").first.wait_for()
@@ -102,7 +102,7 @@ def test_two_visitors_do_not_see_each_other(browser: "Browser", url: str) -> Non
     second.get_by_role("tab", name="What to keep").click()
     second.locator("#kept", has_text="Ask something in the first tab").wait_for()
     second.get_by_role("tab", name="What it rests on").click()
-    assert second.get_by_label("Document").input_value() == ""
+    assert second.get_by_label("Document", exact=True).input_value() == ""
     ask(second, "The secret of the second is 22. It is open.")
     for page, own, other in ((first, "first is 11", "second is 22"), (second, "second is 22", "first is 11")):
         page.get_by_role("tab", name="What to keep").click()

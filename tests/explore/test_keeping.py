@@ -20,7 +20,7 @@ from keepset.policies import POLICIES
 from keepset.pruning import Pruner
 from tests.explore.tiny_explorer import tiny_explorer
 
-DOCUMENT = "The code for NARO is 4821. The code for BELU is 3390. No code is new. The code is for A. It is now 7."
+DOCUMENT = "The code for NARO is 4821. The code for BELU is 3390. No code is new. The code is for HALE. It is now 7."
 QUESTION = "What is the code for NARO?"
 
 
