@@ -1,6 +1,7 @@
 """The page in a browser, with an untrained model: what a visitor sees and does."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -118,6 +119,32 @@ def test_a_document_that_is_too_long_is_refused(visitor: "Page") -> None:
     ask(visitor, "Word. " * 400)
     assert "this page takes at most 2,000" in visitor.locator("#result .note").inner_text()
     assert not visitor.get_by_role("button", name="Go on all the same").is_visible()
+
+
+def test_a_costly_document_is_begun_when_the_visitor_goes_on(browser: "Browser") -> None:
+    served = serve(tiny_explorer(Limits(unasked_seconds=0.0)), None, free_port(None), False)
+    context = browser.new_context()
+    page = opened(context, served.local_url)
+    ask(page, "The code for NARO is 4821. The code for BELU is 3390.")
+    assert "2 sentences" in page.locator("#result .note").inner_text()
+    page.get_by_role("button", name="Go on all the same").click()
+    page.locator("#result .by-effect").wait_for()
+    assert not page.get_by_role("button", name="Go on all the same").is_visible()
+    page.get_by_role("tab", name="The paper").click()
+    assert "The results are not installed here" in page.locator("#claims").inner_text()
+    context.close()
+    served.close(verbose=False)
+
+
+def test_a_text_file_is_loaded_and_another_is_not(visitor: "Page", tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("The pier was rebuilt in 1931.", encoding="utf-8")
+    (tmp_path / "other.txt").write_bytes(b"\xff\xfe\xfa")
+    chooser = visitor.locator("input[type=file]")
+    chooser.set_input_files(tmp_path / "note.txt")
+    visitor.wait_for_function("document.querySelector('#document textarea').value.includes('1931')")
+    chooser.set_input_files(tmp_path / "other.txt")
+    visitor.locator("#look", has_text="not text in UTF-8").wait_for()
+    assert "1931" in visitor.get_by_label("Document", exact=True).input_value()
 
 
 def test_the_paper_claim_by_claim(visitor: "Page") -> None:

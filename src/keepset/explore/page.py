@@ -82,11 +82,11 @@ def _asking_tab(explorer: Explorer, visit: gr.State) -> None:
     def again(text: str, said: str, every: bool, progress: gr.Progress = gr.Progress()) -> tuple[Any, ...]:  # noqa: B008
         return run(text, said, every, True, progress)
 
-    def load_text(written: bytes) -> tuple[str, str]:
+    def load_text(written: bytes) -> tuple[Any, str]:
         try:
             return written.decode("utf-8-sig"), ""
         except UnicodeDecodeError:
-            return "", drawn_refusal(Refusal("That file is not text in UTF-8; nothing was loaded."))
+            return gr.skip(), drawn_refusal(Refusal("That file is not text in UTF-8; nothing was loaded."))
 
     inputs, outputs = [document, question, hidden], [visit, result, go_on]
     asked.click(first, inputs, outputs, show_progress_on=result, **MODEL)

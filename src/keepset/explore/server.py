@@ -19,8 +19,8 @@ PORTS = range(7860, 7960)
 """Tried one after the other where none is asked for."""
 REPOSITORY_RESULTS = Path(__file__).parents[3] / "docs" / "results"
 """Where the results are in a clone; nowhere in an installed package."""
-BYTES_PER_CHARACTER = 8
-"""Of a document in a request, escapes included."""
+MOST_BYTES = 8_000_000
+"""Of a request: room for a document that is too long, so that its visitor is told so in words."""
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; object-src 'none'; "
@@ -89,7 +89,6 @@ def serve(explorer: Explorer, paper: tuple[PaperClaims, dict[str, str]] | None, 
 
     from keepset.explore.page import build_page
 
-    most_bytes = BYTES_PER_CHARACTER * explorer.limits.characters
     style = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
     page = build_page(explorer, paper)
     page.launch(
@@ -104,9 +103,9 @@ def serve(explorer: Explorer, paper: tuple[PaperClaims, dict[str, str]] | None, 
         ssr_mode=False,
         pwa=False,
         mcp_server=False,
-        max_file_size=most_bytes,
+        max_file_size=MOST_BYTES,
         state_session_capacity=explorer.limits.visitors,
-        app_kwargs={"middleware": [Middleware(Guard, most_bytes=most_bytes)]},
+        app_kwargs={"middleware": [Middleware(Guard, most_bytes=MOST_BYTES)]},
         theme=gr.themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]),
         head=f"<style>{COLOURS} .keepset {{ {STYLE} }} {style}</style>",
     )
