@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
 MODEL = "smollm2-135m-instruct"
 SAMPLE = next(sample for sample in SAMPLES if sample.name == "contract")
+TABS = {"rests": "What it rests on", "keep": "What to keep", "paper": "The paper"}
+"""Name of a picture -> the tab it shows."""
 WIDTHS = {1280: 900, 400: 800}
 """Pixels of the window: width -> height."""
-WAIT = 600_000.0
+WAIT = 1_800_000.0
 COLOURS = 96
 """Of a picture: text and a few tints need no more, and the files stay small."""
 
@@ -35,28 +37,27 @@ def main(folder: Path) -> None:
     explorer = Explorer(*load_model(MODEL), MODEL, shipped_compressor())
     served = serve(explorer, read_claims(REPOSITORY_RESULTS), free_port(None), wait=False)
     with chromium() as browser:
+        context = browser.new_context(color_scheme="light")
+        context.set_default_timeout(WAIT)
+        page = context.new_page()
+        page.goto(served.local_url)
+        work(page)
         for width, height in WIDTHS.items():
-            context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="light")
-            context.set_default_timeout(WAIT)
-            page = context.new_page()
-            page.goto(served.local_url)
-            take_all(page, folder, width)
-            context.close()
+            page.set_viewport_size({"width": width, "height": height})
+            for name, tab in TABS.items():
+                page.get_by_role("tab", name=tab).click()
+                take(page, folder / f"explore-{name}-{width}.png", whole=name != "paper")
     served.close(verbose=False)
 
 
-def take_all(page: "Page", folder: Path, width: int) -> None:
+def work(page: "Page") -> None:
+    """Asks once, and waits until every tab has what it shows."""
     page.get_by_role("button", name=SAMPLE.title).click()
     page.wait_for_function("document.querySelector('#document textarea').value.length > 100")
     page.get_by_role("button", name="Ask", exact=True).click()
     page.locator("#result .by-effect").wait_for()
-    take(page, folder / f"explore-rests-{width}.png")
-    page.get_by_role("tab", name="What to keep").click()
+    page.get_by_role("tab", name=TABS["keep"]).click()
     page.wait_for_function("document.querySelectorAll('#answers td[data-label=tokens]').length === 3")
-    take(page, folder / f"explore-keep-{width}.png")
-    page.get_by_role("tab", name="The paper").click()
-    page.locator("#claims .claim").first.wait_for()
-    take(page, folder / f"explore-paper-{width}.png", whole=False)
 
 
 def take(page: "Page", path: Path, whole: bool = True) -> None:

@@ -111,8 +111,8 @@ def _keeping_tab(explorer: Explorer, visit: gr.State, tab: gr.Tab) -> None:
     kept = _html(f"<p>{ASK_FIRST}</p>", "kept")
     answers = _html(name="answers")
 
-    def rank_once(found: Visit, name: str, wants: bool) -> tuple[Visit, str]:
-        report, problem = found.report, ""
+    def rank_once(found: Visit, name: str, wants: bool) -> tuple[Visit, Any]:
+        report, problem = found.report, gr.skip()
         if report is not None and (name, wants) not in found.rankings:
             try:
                 with _in_time(explorer):
@@ -125,12 +125,12 @@ def _keeping_tab(explorer: Explorer, visit: gr.State, tab: gr.Tab) -> None:
         ranking = found.rankings.get((name, wants))
         if found.report is None:
             return f"<p>{ASK_FIRST}</p>"
-        return gr.skip() if ranking is None else drawn_cut(found.report, cut(ranking, share / 100))
+        return "" if ranking is None else drawn_cut(found.report, cut(ranking, share / 100))
 
     def answer(found: Visit, name: str, wants: bool, share: float) -> Iterator[Any]:
         ranking = found.rankings.get((name, wants))
-        if found.report is None or ranking is None:
-            yield gr.skip()
+        if found.report is None or ranking is None:  # where ranking failed, the reason stands there
+            yield "" if found.report is None else gr.skip()
             return
         try:
             with _in_time(explorer):
