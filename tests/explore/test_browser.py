@@ -160,10 +160,12 @@ def test_nothing_is_loaded_from_elsewhere_and_a_phone_needs_no_sideways_scrollin
     context.on("request", lambda request: asked.append(request.url))
     page = opened(context, url)
     ask(page, "The code for NARO is 4821. The code for BELU is 3390.")
-    for tab in ("What it rests on", "What to keep", "The paper"):
+    widths = {}
+    for tab, filled in (("What it rests on", "#result h2"), ("What to keep", "#kept h2"), ("The paper", "#claims h2")):
         page.get_by_role("tab", name=tab).click()
-        page.wait_for_timeout(300)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        page.locator(filled).first.wait_for()
+        widths[tab] = page.evaluate("document.documentElement.scrollWidth")
+    assert {tab: width for tab, width in widths.items() if width > 400} == {}
     assert len(asked) > 5
     hosts = {urlsplit(address).hostname for address in asked if not address.startswith(("data:", "blob:"))}
     assert hosts == {"127.0.0.1"}
