@@ -8,7 +8,7 @@ from keepset.explore.claims import PaperClaim, PaperClaims, PaperSection
 from keepset.explore.drawn_asking import drawn_refusal, drawn_report
 from keepset.explore.drawn_claims import drawn_claims, verdicts
 from keepset.explore.drawn_keeping import drawn_comparison, drawn_cut
-from keepset.explore.explorer import Ranking, Reading
+from keepset.explore.explorer import FromKept, Ranking
 from keepset.explore.keeping import Comparison, cut
 from tests.explain.test_report import NASTY, part, report
 
@@ -64,7 +64,7 @@ def test_kept_and_dropped_hold_every_sentence_once() -> None:
 
 
 def test_three_answers_with_tokens_and_seconds() -> None:
-    reading = Reading(NASTY, 2, 34, 0.5, 1.25)
+    reading = FromKept(NASTY, 2, 34, 0.5, 1.25)
     drawn = drawn_comparison(report(), Comparison(reading, None, reading, finished=False))
     assert "<script>" not in drawn
     assert drawn.count(">34<") == 2

@@ -9,11 +9,11 @@ from keepset.files import read_record
 FILE = "claims.json"
 
 
-class _Frozen(BaseModel):
+class _Tracked(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class PaperClaim(_Frozen):
+class PaperClaim(_Tracked):
     """One claim with its verdict."""
 
     claim: str
@@ -27,7 +27,7 @@ class PaperClaim(_Frozen):
     """What makes it."""
 
 
-class PaperSection(_Frozen):
+class PaperSection(_Tracked):
     """Claims about one matter, and the figures that show it."""
 
     title: str
@@ -36,7 +36,7 @@ class PaperSection(_Frozen):
     """Files below the folder of results."""
 
 
-class PaperClaims(_Frozen):
+class PaperClaims(_Tracked):
     """All of them."""
 
     sections: tuple[PaperSection, ...]

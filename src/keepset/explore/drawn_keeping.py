@@ -3,7 +3,7 @@
 from html import escape
 
 from keepset.explain.report import Report
-from keepset.explore.explorer import Ranking, Reading
+from keepset.explore.explorer import FromKept, Ranking
 from keepset.explore.keeping import Comparison, Cut
 
 ASK_FIRST = "Ask something in the first tab: this one shows what of that document is kept, and what is then answered."
@@ -67,7 +67,7 @@ def drawn_comparison(report: Report, comparison: Comparison) -> str:
 ranking. They are this machine's, once.</p>"""
 
 
-def _row(name: str, reading: Reading | None, finished: bool, none: str = "") -> str:
+def _row(name: str, reading: FromKept | None, finished: bool, none: str = "") -> str:
     if reading is None:
         waiting = none or ("" if finished else "…")
         return f'<tr><th>{name}</th><td colspan="5" class="soft">{escape(waiting)}</td></tr>'

@@ -63,7 +63,7 @@ class Ranking:
 
 
 @dataclass(frozen=True)
-class Reading:
+class FromKept:
     """What the model answers from a part of the document, and what that takes."""
 
     answer: str
@@ -82,7 +82,7 @@ class Visit:
     report: Report | None = None
     rankings: dict[tuple[str, bool], Ranking] = field(default_factory=dict)
     """By the name of the policy, and whether it reads the question."""
-    readings: dict[KeepSet, Reading] = field(default_factory=dict)
+    readings: dict[KeepSet, FromKept] = field(default_factory=dict)
     """By what was kept, without the time of a ranking."""
 
 

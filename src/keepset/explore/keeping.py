@@ -9,7 +9,7 @@ from torch import Tensor
 
 from keepset.blocks import KeepSet
 from keepset.explain.report import Report
-from keepset.explore.explorer import Explorer, Ranking, Reading, Visit
+from keepset.explore.explorer import Explorer, FromKept, Ranking, Visit
 from keepset.policies import POLICIES, Oracle, Policy, build_policy
 from keepset.policies.policy import Context, score_checked
 from keepset.pruning.budget import Budget, protected_blocks, select
@@ -88,7 +88,7 @@ def cut(ranking: Ranking, share: float) -> Cut:
     return Cut(ranking, select(ranking.scores, ranking.lengths, budget, protected), protected)
 
 
-def read_kept(explorer: Explorer, report: Report, kept: KeepSet) -> Reading:
+def read_kept(explorer: Explorer, report: Report, kept: KeepSet) -> FromKept:
     """The answer when only ``kept`` is ever read, at the places it had in the document."""
     pruner = Pruner(explorer.model, explorer.tokenizer, Oracle(kept), blocks=places(report), keep_first=False)
     began = time.perf_counter()
@@ -96,16 +96,16 @@ def read_kept(explorer: Explorer, report: Report, kept: KeepSet) -> Reading:
     read = time.perf_counter()
     answer = pruned.ask(report.question, MAX_NEW_TOKENS)
     tokens = sum(report.blocks[number].tokens for number in kept)
-    return Reading(answer, len(kept), tokens, read - began, time.perf_counter() - read)
+    return FromKept(answer, len(kept), tokens, read - began, time.perf_counter() - read)
 
 
 @dataclass(frozen=True)
 class Comparison:
     """Three answers to one question; None where one is not there yet, or cannot be."""
 
-    dense: Reading | None
-    pruned: Reading | None
-    evidence: Reading | None
+    dense: FromKept | None
+    pruned: FromKept | None
+    evidence: FromKept | None
     """None to the end where the reply rests on no sentence."""
     finished: bool
 
