@@ -32,6 +32,7 @@ COMMANDS = (
     "prune",
     "ask",
     "compress",
+    "explore",
     "bench",
     "reproduce",
     "report",
@@ -507,6 +508,26 @@ def _compress_many(
     with _stoppable():
         done = compress_data(data, out, allowed, question, shard_rows, device, *where, columns, split)
     _say_finished(done, "texts compressed", out)
+
+
+@app.command(epilog=example("keepset explore --model smollm2-135m-instruct"))
+def explore(
+    model: Annotated[
+        str, typer.Option(help="A name from 'keepset models list', a folder, a .gguf file or a hub id.")
+    ] = "smollm2-135m-instruct",
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="The first free one from 7860 on if none.")] = None,
+    results: Annotated[
+        Path | None, typer.Option(file_okay=False, exists=True, help="Of the paper; docs/results of the repository.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+) -> None:
+    """A page on this machine: what a reply rests on, what of a document to keep, and the paper claim by claim."""
+    from keepset.explore.server import explore as serve_page
+
+    def tell(text: str) -> None:
+        out_console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    serve_page(model, port, results, device, tell)
 
 
 @app.command(epilog=example("keepset bench engine"))

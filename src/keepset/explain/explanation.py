@@ -51,6 +51,7 @@ def explain(
     max_new_tokens: int = MAX_NEW_TOKENS,
     max_minutes: float = MAX_MINUTES,
     console: Console | None = None,
+    attention: bool = False,
 ) -> Report: ...
 
 
@@ -66,6 +67,7 @@ def explain(
     max_new_tokens: int = MAX_NEW_TOKENS,
     max_minutes: float = MAX_MINUTES,
     console: Console | None = None,
+    attention: bool = False,
 ) -> list[Report]: ...
 
 
@@ -80,25 +82,30 @@ def explain(
     max_new_tokens: int = MAX_NEW_TOKENS,
     max_minutes: float = MAX_MINUTES,
     console: Console | None = None,
+    attention: bool = False,
 ) -> Report | list[Report]:
     """Which blocks of ``context`` the reply to ``question`` depends on; for a list of questions, a list of reports.
 
     Without ``answer``, the model's own reply is explained, sentence by sentence. An ``answer`` that stands in the reply
     is explained as a span of it, any other one as it was given: see ``find_said``. A question whose estimate is over
     ``max_minutes`` is refused; ``math.inf`` goes on. The plan and a progress bar go to ``console``, when there is one.
+    Attention is read where blocks are hidden too, and with ``attention`` whatever the effort.
     """
     if isinstance(question, list | tuple):
         _check_no_answer(answer)
         return [
-            explain(model, tokenizer, context, one, None, blocks, effort, max_new_tokens, max_minutes, console)
+            explain(
+                model, tokenizer, context, one, None, blocks, effort, max_new_tokens, max_minutes, console, attention
+            )
             for one in question
         ]
     began = time.perf_counter()
     check_support_effort(effort)  # before a model has worked for it
+    attention = attention or effort != "evidence"
     prompt = text_example(tokenizer, context, question, NOT_YET if answer is None else answer, blocks)
     executor = Fast(model)
     executor.check(Ask(prompt, frozenset(), (prompt.answer,)), reserve=max_new_tokens)
-    plan = make_plan(model, prompt, max(max_new_tokens, len(prompt.answer)), effort)
+    plan = make_plan(model, prompt, max(max_new_tokens, len(prompt.answer)), effort, attention)
     plan.check(max_minutes)
     if console is not None:
         console.print(plan.sentence(), highlight=False)
@@ -113,7 +120,7 @@ def explain(
         about = about_answer(asked, tokenizer).value  # after the answer: its readings hold the question's
         nearness = [found.value for found in about_blocks(asked, tokenizer)]
         replies = short_replies(writer, supports, max_new_tokens)
-        attention = reply_attention(model, prompt, said.tokens).tolist() if effort != "evidence" else None
+        attended = reply_attention(model, prompt, said.tokens).tolist() if attention else None
     name = Path(model.name_or_path or "").name or type(model).__name__
     threshold = about_threshold(name)
     return Report(
@@ -128,12 +135,12 @@ def explain(
         in_text=about >= threshold and any(support.evidence for support in supports),
         pointed=max(range(len(nearness)), key=nearness.__getitem__) if nearness else None,
         parts=part_reports(said, supports),
-        blocks=block_reports(prompt, attention),
+        blocks=block_reports(prompt, attended),
         replies=replies,
         cost=CostReport(
-            forwards=executor.cost.forwards + (attention is not None),
+            forwards=executor.cost.forwards + attention,
             keep_sets=executor.cost.views,
-            tokens=executor.cost.tokens + (attention is not None) * (len(prompt.tokens) + len(said.tokens) - 1),
+            tokens=executor.cost.tokens + attention * (len(prompt.tokens) + len(said.tokens) - 1),
             seconds=time.perf_counter() - began,
         ),
     )

@@ -51,6 +51,7 @@ REPORTING = (
     "catalogue",
     "paper_map",
     "front_page",
+    "claims_file",
     "report",
     "pages",
     "import_graph",
