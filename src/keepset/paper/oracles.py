@@ -165,8 +165,7 @@ EXPERIMENT = Experiment(
             "0.41–0.98",
             teacher_attention,
             "our chains stand value first, so each pointer is resolved where it stands: the answer row attends to "
-            "pointers and never to the value's record. Tested: with pointers first it attends to the value "
-            "(training-problem)",
+            "pointers and never to the value's record. `keepset reproduce training_problem` tests the order",
         ),
     ),
     choices=(

@@ -1,7 +1,7 @@
 """What the training problem does to attention: the order of a chain and the chains in sight, on equally good teachers.
 
-Teachers that differ in nothing but how their multi-hop examples were laid out, each on fresh examples of its own kind
-with one chain: what does each readout of the teacher find, and is the chain enough? One result per teacher.
+Teachers that differ in the multi-hop problem they were trained on, each on fresh examples of its own order with one
+chain: what does each readout of the teacher find, and is the chain enough? One result per teacher.
 """
 
 import time
