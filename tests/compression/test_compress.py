@@ -124,7 +124,7 @@ def test_no_text_is_one_clear_line(text: str) -> None:
 
 
 def test_an_empty_question_is_one_clear_line() -> None:
-    with pytest.raises(ValueError, match="question: expected some text, or no question, got ' '"):
+    with pytest.raises(ValueError, match="question: expected some text, got ' '"):
         tiny_compressor().compress(TEXT, 0.5, " ")
 
 
