@@ -10,7 +10,8 @@ from keepset.explain.answer import Writer
 from keepset.explain.plan import SHORT_REPLY
 from keepset.interventions import Reference
 from keepset.labels.about import about_questions
-from keepset.labels.support import Answer, find_support
+from keepset.labels.support import find_support
+from keepset.labels.worth import Answer
 from keepset.text.example import text_example
 from tests.explain.subject import CONTEXT, QUESTION
 

@@ -12,7 +12,7 @@ from keepset.blocks import KeepSet
 from keepset.explain import answer as answers
 from keepset.explain import explanation
 from keepset.explain.answer import decode, find_said
-from keepset.labels.support import Answer
+from keepset.labels.worth import Answer
 from keepset.text.example import text_example
 from tests.explain.subject import CONTEXT, QUESTION
 from tests.tokenizers import word_tokenizer

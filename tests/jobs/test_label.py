@@ -18,7 +18,8 @@ from keepset.jobs import labelling as labelling_module
 from keepset.jobs.labelling import Loaded
 from keepset.jobs.tables import SCHEMA, columns_table, read_rows
 from keepset.labels import find_evidence
-from keepset.labels.support import LEAST_WORTH, Answer, find_support
+from keepset.labels.support import LEAST_WORTH, find_support
+from keepset.labels.worth import Answer
 from keepset.readouts import answer_attention, pool_attention
 from keepset.text.jsonl import Line, parse_row, row_example
 from tests.jobs.conftest import Write, row

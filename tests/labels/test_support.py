@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from keepset.blocks import Example, KeepSet, Span
 from keepset.interventions import Ask, Executor, Fast, Reading
-from keepset.labels.support import MOST_BLOCKS, NEARLY_ALL, Answer, Support, SupportEffort, find_support
+from keepset.labels.support import MOST_BLOCKS, Support, SupportEffort, find_support
+from keepset.labels.worth import NEARLY_ALL, Answer
 from keepset.models.bundled import fetched
 from keepset.models.loading import load_model
 from keepset.text.example import TextExample, text_example

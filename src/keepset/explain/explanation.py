@@ -22,7 +22,8 @@ from keepset.explain.plan import MAX_MINUTES, SHORT_REPLY, make_plan, watched
 from keepset.explain.report import Report
 from keepset.interventions import Ask, Fast
 from keepset.labels.about import about_answer, about_threshold
-from keepset.labels.support import Answer, Support, SupportEffort, check_support_effort, find_support, no_support
+from keepset.labels.support import Support, SupportEffort, check_support_effort, find_support, no_support
+from keepset.labels.worth import Answer
 from keepset.models.loading import load_model
 from keepset.models.quantize import Quantize
 from keepset.readouts.attention import window_attention

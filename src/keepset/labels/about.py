@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerBase
 
 from keepset.blocks import KeepSet
 from keepset.interventions import Ask, Executor
-from keepset.labels.support import MOST_NATS, Answer
+from keepset.labels.worth import MOST_NATS, Answer
 from keepset.text.bm25 import words
 from keepset.text.example import NOT_YET, TextExample, text_example
 from keepset.text.lexical import COMMON, STEM

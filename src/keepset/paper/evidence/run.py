@@ -48,6 +48,9 @@ class Setting(BaseModel):
     """At most so many questions of our own documents."""
     part: int = 20
     """Questions of one file."""
+    halves: int = HALVES
+    """Random half-masks of the linear datamodelling score; they cost more than all of keepset, so none for a large
+    model."""
 
 
 def settings(scale: str) -> tuple[Setting, ...]:
@@ -55,8 +58,8 @@ def settings(scale: str) -> tuple[Setting, ...]:
     if scale == "smoke":
         return (Setting(model=TINY, questions=3, tuning=3, two_hop=2, documents=2, part=2),)
     return (
-        Setting(model=SMALL_MODEL, questions=200, tuning=400, two_hop=60),
-        Setting(model=LARGE_MODEL, questions=60, tuning=100, two_hop=60),
+        Setting(model=SMALL_MODEL, questions=200, tuning=200, two_hop=60),
+        Setting(model=LARGE_MODEL, questions=60, tuning=100, two_hop=60, halves=0),
     )
 
 
@@ -113,7 +116,7 @@ def run_tool(scale: str, setting: Setting, data: Path, questions: str, tool: str
             "part_size": setting.part,
             "threads": 1,
             "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
-            "half_masks": HALVES,
+            "half_masks": setting.halves,
             **({"peers": peers.versions()} if tool in PEERS else {}),
         },
         seeds={"evaluation": seeds.EVALUATION.seed(RUN), "intervention": seeds.INTERVENTION.seed(RUN)},
@@ -128,7 +131,7 @@ def part_truths(setting: Setting, data: Path, questions: str, part: int) -> list
     """The questions of a part, with what has been read of them so far."""
     model, tokenizer = loaded(setting.model)
     chosen = part_units(setting, data, questions)[part * setting.part : (part + 1) * setting.part]
-    return [truth_of(unit, model, tokenizer) for unit in chosen]
+    return [truth_of(unit, model, tokenizer, setting.halves) for unit in chosen]
 
 
 def part_units(setting: Setting, data: Path, questions: str) -> list[Unit]:
