@@ -2,8 +2,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 KVPRESS := 0.5.5
+CHROMIUM ?= chromium
+BROWSER := $(CHROMIUM) --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync --hide-scrollbars
 
-.PHONY: help setup quickstart check test bench kvpress-compare reproduce report clean
+.PHONY: help setup quickstart check test docs pictures bench kvpress-compare reproduce report clean
 
 help: ## what the targets do
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -27,6 +29,14 @@ check: setup ## ruff and mypy
 test: setup ## the whole test suite
 	$(BIN)/pytest
 
+docs: setup ## the documentation site, into site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+pictures: setup ## the pictures of the documents, into docs/images (needs Chromium; Debian: apt-get install chromium)
+	mkdir -p build/pictures
+	$(BIN)/keepset explain --context docs/examples/harbour.txt --question "Who was the first keeper of the lighthouse?" --html build/pictures/explain.html
+	$(BROWSER) --window-size=1000,960 --screenshot=docs/images/explain.png file://$(CURDIR)/build/pictures/explain.html
+
 bench: setup ## benchmarks (not tests; timings depend on the machine)
 	$(BIN)/keepset bench engine
 
@@ -42,4 +52,4 @@ report: setup ## tables and figures from results/ into docs/results/
 	$(BIN)/keepset report
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv site build .mypy_cache .ruff_cache .pytest_cache

@@ -8,7 +8,7 @@ from keepset.lazily import on_first_use
 if TYPE_CHECKING:
     from keepset.compression import Compressed, Compressor, compress
     from keepset.explain import explain
-    from keepset.jobs.runner import label
+    from keepset.jobs.label_data import label
     from keepset.jobs.training import train
     from keepset.models.loading import load_model
     from keepset.policies import POLICIES
@@ -48,7 +48,7 @@ _HOMES = {
     "Pruner": "keepset.pruning.pruner",
     "compress": "keepset.compression",
     "explain": "keepset.explain",
-    "label": "keepset.jobs.runner",
+    "label": "keepset.jobs.label_data",
     "load_model": "keepset.models.loading",
     "train": "keepset.jobs.training",
 }

@@ -14,7 +14,7 @@ import keepset
 from keepset.blocks import Span
 from keepset.cli import main
 from keepset.files import sha256
-from keepset.jobs.labelling import Loaded
+from keepset.jobs.labelling import LabelRow, Loaded
 from keepset.jobs.manifest import Manifest, read_manifest
 from keepset.jobs.stored import check_labels
 from keepset.jobs.tables import read_rows
@@ -190,7 +190,7 @@ def test_rows_of_worth_count_whether_or_not_the_model_answers(labels: Path, tmp_
     folder = relabel(labels, tmp_path / "labels")
     manifest = check_labels(folder)
     path = folder / manifest.shards[0].file
-    (first, second, *_) = read_rows(path)
+    (first, second, *_) = read_rows(path, LabelRow)
     assert first.rule == second.rule == "paper"
     assert teaches(first)
     assert not teaches(first.model_copy(update={"clean_correct": False}))

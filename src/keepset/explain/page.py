@@ -4,7 +4,17 @@ from collections.abc import Sequence
 from html import escape
 
 from keepset.explain.findings import BlockReport, Findings, PartReport
-from keepset.explain.words import cited_pieces, cost_line, doubt, missed, missed_line, reply_rows, source_line, verdict
+from keepset.explain.words import (
+    ANYWAY,
+    cited_pieces,
+    cost_line,
+    doubt,
+    missed,
+    missed_line,
+    reply_rows,
+    source_line,
+    verdict,
+)
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1c1e; --soft: #6b6b70; --line: #d9d9de; --paper: #ffffff; --card: #f6f6f8;
@@ -74,13 +84,14 @@ def _section(report: Findings, prefix: str) -> str:
     said_first = doubt(report)
     note = f'<p class="note">{said_first}</p>' if said_first else ""
     heading = "What it rests on" if report.in_text else "What the reply rests on all the same"
-    parts = "".join(_part(report, part, prefix) for part in report.parts)
+    parts = "".join(_part(report, part, prefix) for part in report.parts if part.spoken)
     return f"""
 {note}<h1 dir="auto">{escape(report.question)}</h1>
 <p class="answer" dir="auto">{_cited(report, prefix)} <span class="soft">({escape(source_line(report))})</span></p>
 {_missed(report, prefix)}<h2>{heading}</h2>
-{parts}
-<p class="soft">Bars: how much of what the whole text adds to a part the block restores alone.</p>
+{parts}{_anyway([part for part in report.parts if not part.spoken])}
+<p class="soft">Bars: how much of what the whole text adds to a sentence the block restores alone. Point at one for its
+numbers: a nat is a unit of log-probability, 0.7 nats make a sentence twice as likely, 2.3 nats ten times.</p>
 <h2>The context</h2>
 <p class="soft">Shaded: what the block alone restores, the stronger the more. Underlined: evidence.</p>
 <div class="context" dir="auto">{_running_text(report, prefix)}</div>
@@ -128,11 +139,20 @@ def _part(report: Findings, part: PartReport, prefix: str) -> str:
     )
 
 
+def _anyway(parts: Sequence[PartReport]) -> str:
+    """The sentences the model would write without the text, together."""
+    if not parts:
+        return ""
+    said = "".join(f'<li dir="auto">“{escape(part.text)}”</li>' for part in parts)
+    return f'<p class="part soft">{ANYWAY if len(parts) > 1 else verdict(parts[0])}</p><ul class="soft">{said}</ul>'
+
+
 def _bar(share: float, worth: float) -> str:
-    width = 100 * min(1.0, max(0.0, share))
+    """Never less than nothing: a block that helps when it is hidden restores nothing, and nothing goes with it."""
+    share = max(0.0, share)
     return (
         f'<span class="track" title="{share:.0%}, {share * worth:.2f} nats"><span class="bar" '
-        f'style="width: {width:.0f}%"></span></span>'
+        f'style="width: {100 * min(1.0, share):.0f}%"></span></span>'
     )
 
 
@@ -169,7 +189,7 @@ def _table(report: Findings) -> str:
     """Every block; what hiding it takes and attention only where they were measured."""
     hidden = any(part.carried for part in report.parts)
     attention = any(block.attention is not None for block in report.blocks)
-    more = "<th>if hidden, loses</th>" * hidden + '<th class="number">attention</th>' * attention
+    more = "<th>no longer said without it</th>" * hidden + '<th class="number">attention</th>' * attention
     rows = "".join(_row(report, block, hidden, attention) for block in report.blocks)
     return f'<table><tr><th class="number">block</th><th>text</th><th></th><th>alone</th>{more}</tr>{rows}</table>'
 

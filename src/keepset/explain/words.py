@@ -110,8 +110,8 @@ def source_line(report: Findings) -> str:
 def cost_line(report: Findings) -> str:
     cost = report.cost
     return (
-        f"{cost.keep_sets:,} keep sets in {cost.forwards:,} forwards, {cost.tokens:,} tokens, {cost.seconds:.1f} s; "
-        f"effort {report.effort}."
+        f"{cost.seconds:.1f} s: the text was hidden in {cost.keep_sets:,} ways, {cost.tokens:,} tokens in "
+        f"{cost.forwards:,} runs of the model; effort {report.effort}."
     )
 
 

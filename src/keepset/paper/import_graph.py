@@ -50,7 +50,9 @@ REPORTING = (
     "experiment",
     "catalogue",
     "paper_map",
+    "front_page",
     "report",
+    "pages",
     "import_graph",
 )
 """Files of the laboratory that know of no experiment: what a number, a table and an experiment are."""

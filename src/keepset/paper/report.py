@@ -1,17 +1,20 @@
 """``keepset report``: every table, figure, claim and difference, and the paper map, from the results alone."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from keepset.files import write_text
-from keepset.paper.catalogue import experiments
-from keepset.paper.claim import FAILS, HOLDS, OPEN, Claim
+from keepset.paper.catalogue import claims, every_number, experiments
+from keepset.paper.claim import FAILS, FEWEST, HOLDS, OPEN
 from keepset.paper.experiment import Experiment, Report
+from keepset.paper.front_page import write_front_page
 from keepset.paper.import_graph import import_graph
 from keepset.paper.paper_map import paper_map
 from keepset.paper.results import Results, read_results
 from keepset.paper.table import Figure, Table, latex_document
+
+NOT_THE_PAPERS = ("-", "not in it")
+"""What stands for the paper's number in claims of our own."""
 
 SECTIONS = {
     "teachers": "Teachers and sanity anchors",
@@ -34,17 +37,6 @@ def made(report: Report, experiment: Experiment, results: Results) -> list[Table
     with every_number(report.label, experiment):
         found = report.make(results.of(*needed))
     return [found] if isinstance(found, Table | Figure) else list(found)
-
-
-@contextmanager
-def every_number(what: str, experiment: Experiment) -> Iterator[None]:
-    """A number that is missing is said, with the command that makes it; nothing is left out in silence."""
-    try:
-        yield
-    except KeyError as missing:
-        raise ValueError(
-            f"{what}: {missing.args[0]}; a run was stopped halfway: '{experiment.command}' makes the rest"
-        ) from missing
 
 
 def every_report(results: Results) -> Iterator[tuple[Experiment, Report, list[Table | Figure]]]:
@@ -91,13 +83,15 @@ def render_one(label: str, results: Results) -> str:
     raise ValueError(f"unknown table or figure {label!r}; expected one of {', '.join(sorted(set(known)))}")
 
 
-def claims(results: Results) -> Iterator[tuple[Experiment, Claim]]:
-    """Every claim the results allow to judge."""
-    for experiment in experiments().values():
-        if experiment.claims and results.of(experiment.name):
-            with every_number(f"claims of {experiment.name}", experiment):
-                found = experiment.claims(results.of(experiment.name))
-            yield from ((experiment, claim) for claim in found)
+def differences(experiment: Experiment, results: Results) -> Iterator[tuple[str, str, str, str]]:
+    """Where an experiment's numbers differ from the paper's: what, the paper's, ours, the likeliest cause."""
+    for difference in experiment.differences:
+        needed = (experiment.name, *difference.needs)
+        if all(results.of(name) for name in needed):
+            with every_number(difference.result, experiment):
+                here = difference.here(results.of(*needed))
+            cause = difference.cause if results.scale == CAUSES_AT else "not looked into at this scale"
+            yield difference.result, difference.paper, here, cause
 
 
 def index(results: Results, rendered: dict[str, str]) -> str:
@@ -108,7 +102,12 @@ def index(results: Results, rendered: dict[str, str]) -> str:
         "Written by `keepset report` from the files in `results/`; a test holds the two together byte for byte. Scale",
         f"`{results.scale}` throughout. What does not hold here stands first.",
         "",
+        *contradictions(results),
         "## What the paper claims",
+        "",
+        "An ordering of routers is judged by a 95 % interval over teachers, routers and examples together, where",
+        "examples count once and unpaired and identical differences are one observation; a bar for each of several, by",
+        f"the interval of each. Under {FEWEST} independent units nothing is told.",
         "",
         "| claim | paper | here | n | verdict | command |",
         "|---|---|---|---|---|---|",
@@ -120,13 +119,7 @@ def index(results: Results, rendered: dict[str, str]) -> str:
     lines += ["", "## Where a number differs from the paper", ""]
     lines += ["| result | paper | here | likeliest cause |", "|---|---|---|---|"]
     for experiment in experiments().values():
-        for difference in experiment.differences:
-            needed = (experiment.name, *difference.needs)
-            if all(results.of(name) for name in needed):
-                with every_number(difference.result, experiment):
-                    here = difference.here(results.of(*needed))
-                cause = difference.cause if results.scale == CAUSES_AT else "not looked into at this scale"
-                lines.append(f"| {difference.result} | {difference.paper} | {here} | {cause} |")
+        lines += [f"| {' | '.join(row)} |" for row in differences(experiment, results)]
     for section, title in SECTIONS.items():
         inside = sorted(path.removeprefix("results/") for path in rendered if path.startswith(f"results/{section}/"))
         if inside:
@@ -134,10 +127,29 @@ def index(results: Results, rendered: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def contradictions(results: Results) -> list[str]:
+    """What fails of the paper's own claims, and what was done to tell whether a choice of ours is the cause."""
+    failed = [claim for _, claim in claims(results) if claim.verdict == FAILS and claim.paper not in NOT_THE_PAPERS]
+    if not failed:
+        return []
+    return [
+        "## What contradicts the paper",
+        "",
+        "The last column names the run that varies our own choice; without one, the cause may be ours as well as the",
+        "paper's.",
+        "",
+        "| claim | paper | here | is it a choice of ours? |",
+        "|---|---|---|---|",
+        *(f"| {claim.claim} | {claim.paper} | {claim.here} | {claim.own_choice} |" for claim in failed),
+        "",
+    ]
+
+
 def write_reports(results: Path, docs: Path, scale: str) -> list[Path]:
-    """Writes every report and returns the paths."""
+    """Writes every report, and the lines of the README beside ``docs``; returns the paths."""
+    found = read_results(results, scale)
     written = []
-    for name, text in render_reports(read_results(results, scale)).items():
+    for name, text in render_reports(found).items():
         write_text(docs / name, text)
         written.append(docs / name)
-    return written
+    return written + write_front_page(docs.parent / "README.md", found)
