@@ -29,9 +29,9 @@ OURS = "documents"
 """The split of those; nothing was chosen on them."""
 DEV_DRAW = 902
 """Of the evaluation seeds. Earlier draws were looked at while the statistic and its threshold were chosen."""
-WRONGLY = 0.03
-"""Largest share of answerable tuning questions that may be refused; 0.05 is wanted on fresh ones. On 200 tuning
-paragraphs the threshold of such a share is a matter of chance (docs/log.md), so SmolLM2 has 600."""
+WRONGLY = 0.04
+"""Largest share of answerable tuning questions that may be refused. 0.05 is wanted on fresh ones; on the tuning articles
+0.03 would let a fifth of the same article's questions pass (docs/log.md)."""
 
 
 def run_about(scale: str, name: str, data: Path, split: str, questions: int, part_size: int, part: int) -> RunResult:
