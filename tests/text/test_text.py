@@ -58,6 +58,7 @@ def test_sentences(sentences: list[str]) -> None:
             "He agreed.\n",
         ],
         ["Others who helped with the lighthouse are Ida,\nMoen and Solberg of the town.\n"],
+        ["It was approved for export by the Bureau of\nIndustry and Security.\n"],
         ["THIS TEXT COMES WITHOUT ANY WARRANTY AND\nWITHOUT ANY CONDITION OF ANY KIND.\n"],
         ["Boats pay twice what they paid before in May,\ni.e. until the end of the month.\n"],
         ["a. the right to moor a boat of twelve metres\n   at the northern quay;\n", "b. the right to sell fish\n"],

@@ -8,6 +8,8 @@ Opening hours: 9 to 17                                an end: what follows begin
 import re
 from itertools import pairwise
 
+from keepset.text.lexical import COMMON
+
 BREAK = r"(?>\r\n|[\n\r\u2028\u2029])"
 NARROWEST, WIDEST = 40, 120
 """Characters of the longest line of a paragraph that somebody wrapped."""
@@ -54,5 +56,7 @@ def _wraps_of(paragraph: list[tuple[int, int, str]]) -> set[int]:
 
 
 def _goes_on(said: str, after: str) -> bool:
-    """In lower case, after a comma, or in capitals throughout."""
-    return after[0].islower() or (said.endswith(",") and after[0].isalpha()) or (said.isupper() and after.isupper())
+    """In lower case, in capitals throughout, or after a comma or a word that ends nothing ("of", "the")."""
+    if after[0].islower() or (said.isupper() and after.isupper()):
+        return True
+    return after[0].isalpha() and (said.endswith(",") or said.split()[-1] in COMMON)
