@@ -2,8 +2,6 @@
 
 import random
 import shutil
-import subprocess
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -15,6 +13,7 @@ from keepset.jobs.compressing import CompressWorker
 from keepset.jobs.folder import JobFolder
 from keepset.jobs.journal import Journal
 from keepset.jobs.texts import OWN
+from tests.background import in_background
 from tests.jobs.compress_work import Compress, rejects, text
 from tests.jobs.test_resume import Killed, contents, kill_at_every_step
 
@@ -32,26 +31,14 @@ def test_killed_before_or_after_every_step_on_disk(
     assert kill_at_every_step(run, tmp_path / "whole", monkeypatch) > 25
 
 
-COMPRESS = """
-import sys, torch
-torch.set_num_threads(1)
-from keepset.jobs import compress_data
-from tests.tiny_compressor import tiny_router
-compress_data(sys.argv[1], sys.argv[2], 0.4, workers=2, shard_rows=10, router=tiny_router(), reader=sys.argv[3])
-"""
-
-
-def test_one_worker_goes_on_where_two_were_killed(
-    compress: Compress, reports: Path, tmp_path: Path, reader: str
-) -> None:
+def test_one_worker_goes_on_where_two_were_killed(compress: Compress, reports: Path, tmp_path: Path) -> None:
     compress(reports, tmp_path / "whole", shard_rows=10)
     out = tmp_path / "out"
-    command = [sys.executable, "-c", COMPRESS, str(reports), str(out), reader]
-    run = subprocess.Popen(command, cwd=Path(__file__).parents[2])
-    while run.poll() is None and not list(out.glob(f"{OWN}/.shard*")):
+    run = in_background(compress, reports, out, shard_rows=10, workers=2)
+    while run.exitcode is None and not list(out.glob(f"{OWN}/.shard*")):
         time.sleep(0.01)
     run.kill()
-    run.wait()
+    run.join()
     assert compress(reports, out, shard_rows=10).new < 22
     assert contents(out) == contents(tmp_path / "whole")
 
