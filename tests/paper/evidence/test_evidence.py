@@ -15,8 +15,8 @@ from keepset.paper.evidence import run
 from keepset.paper.evidence.about import DEV, KINDS, OTHER, OWN, SAME, TUNE, asked_of, auc, choose_threshold, shares
 from keepset.paper.evidence.claims import at_least, at_most, nothing_better
 from keepset.paper.evidence.measure import told
-from keepset.paper.evidence.replies import REPLIES, SENTENCES, article_questions
-from keepset.paper.evidence.run import SQUAD, TWO_HOP, file_name, jobs
+from keepset.paper.evidence.replies import REPLIES, SENTENCES, article_questions, article_units
+from keepset.paper.evidence.run import ARTICLES, SQUAD, TWO_HOP, file_name, jobs
 from keepset.paper.evidence.tables import KEEPSET, SHOWN, Pool, about_table, replies_table, squad_table, two_hop_table
 from keepset.paper.evidence.tools import PEERS, TOOLS
 from keepset.paper.evidence.units import FILES
@@ -78,7 +78,7 @@ def test_every_tool_has_every_question_once(results: Results, data: Path) -> Non
     names = [name for name in jobs("smoke", data) if not any(f"/{file_name(peer)}-" in name for peer in PEERS)]
     assert set(names) <= set(results.runs)
     for tool in wanted:
-        for questions, n in ((SQUAD, 3), (TWO_HOP, 2)):
+        for questions, n in ((SQUAD, 3), (ARTICLES, 1), (TWO_HOP, 2)):
             pool = Pool(results, "tiny", questions, tool)
             assert pool.share("first").n == pool.mean("drop", top=3).n == n
         assert (Pool(results, "tiny", SQUAD, tool).mean("tokens").value == 0) == (tool == "bm25")
@@ -115,6 +115,8 @@ def test_the_gold_sentence_of_an_article_is_where_the_answer_stands(data: Path) 
     start, stop = asked.sentences[asked.gold]
     assert asked.context[start:stop].strip() == "Ship 17 came at dawn."
     assert len(asked.sentences) == SENTENCES
+    (unit,) = article_units(data)
+    assert (unit.answer, unit.gold, unit.sentences) == ("Ship 17", {asked.gold}, asked.sentences)
 
 
 def test_parts_come_before_tools(data: Path) -> None:

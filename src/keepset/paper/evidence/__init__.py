@@ -11,6 +11,7 @@ from keepset.paper.evidence.claims import evidence_claims
 from keepset.paper.evidence.run import NAME, jobs
 from keepset.paper.evidence.tables import (
     about_table,
+    articles_table,
     documents_table,
     paired_table,
     replies_table,
@@ -18,6 +19,8 @@ from keepset.paper.evidence.tables import (
     two_hop_table,
 )
 from keepset.paper.experiment import Experiment, Report
+
+TABLES = (squad_table, paired_table, articles_table, two_hop_table, documents_table, about_table, replies_table)
 
 EXPERIMENT = Experiment(
     name=NAME,
@@ -28,11 +31,7 @@ EXPERIMENT = Experiment(
         Report(
             "Evidence on natural text beside Captum, ContextCite, ARC-JSD and the readouts; not in the text",
             "labels",
-            lambda results: [
-                table
-                for make in (squad_table, paired_table, two_hop_table, documents_table, about_table, replies_table)
-                if (table := make(results)).rows
-            ],
+            lambda results: [table for make in TABLES if (table := make(results)).rows],
             beyond=True,
         ),
     ),

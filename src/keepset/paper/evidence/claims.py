@@ -7,7 +7,7 @@ told between.
 from keepset.paper.claim import FAILS, HOLDS, OPEN, Claim, above, below, interval, told
 from keepset.paper.evidence.about import DEV, OTHER, OWN, SAME, shares
 from keepset.paper.evidence.replies import BAR, REPLIES, SENTENCES
-from keepset.paper.evidence.run import DOCUMENTS, SQUAD
+from keepset.paper.evidence.run import ARTICLES, DOCUMENTS, SQUAD
 from keepset.paper.evidence.tables import KEEPSET, SHOWN, Pool, label, models, refused
 from keepset.paper.result import Metric
 from keepset.paper.results import Results
@@ -24,7 +24,11 @@ def evidence_claims(results: Results) -> list[Claim]:
     """Every bar, for every model that was run."""
     found: list[Claim] = []
     for model in models(results):
-        for questions, name in ((SQUAD, "SQuAD dev"), (DOCUMENTS, "documents of our own")):
+        for questions, name in (
+            (SQUAD, "SQuAD dev"),
+            (ARTICLES, f"{SENTENCES} sentences of SQuAD dev"),
+            (DOCUMENTS, "documents of our own"),
+        ):
             if pool := Pool(results, model, questions, KEEPSET):
                 for what, words, bar in (("first", "first", FIRST), ("exactly", "and no other named", EXACTLY)):
                     metric = pool.share(what)
@@ -38,8 +42,11 @@ def evidence_claims(results: Results) -> list[Claim]:
             for kind, bar in ((OTHER, NOT_IN_TEXT), (SAME, SAME_ARTICLE)):
                 metric = refused(model, shares(results, model, DEV, kind))
                 found.append(at_least(f"Questions of the {kind} called not in the text ({model})", metric, bar))
+        if pool := Pool(results, model, ARTICLES, KEEPSET):
+            words = f"CPU seconds for a given answer and {SENTENCES} sentences, on average ({model})"
+            found.append(at_most(words, pool.mean("seconds"), BAR))
         if pool := Pool(results, model, REPLIES):
-            words = f"{SENTENCES} sentences explained in under {BAR:.0f} CPU seconds ({model})"
+            words = f"The model's own reply to {SENTENCES} sentences explained in under {BAR:.0f} CPU seconds ({model})"
             found.append(at_least(words, pool.share("quick"), QUICK))
     return found
 

@@ -20,7 +20,7 @@ from keepset.paper.bench.engine.tally import Spent
 from keepset.paper.bench.models import loaded
 from keepset.paper.bench.timing import one_thread
 from keepset.paper.evidence.measure import mean, told
-from keepset.paper.evidence.units import DEV, FILES, RUN
+from keepset.paper.evidence.units import DEV, FILES, RUN, Unit
 from keepset.paper.experiment import run_result
 from keepset.paper.result import Metric, RunResult
 from keepset.text.squad import read_articles
@@ -78,6 +78,14 @@ def article_questions(data: Path) -> list[Asked]:
         gold = asked.gold - asked.sentences.start
         found.append(Asked(article.text[begin:end], spans, asked.question, asked.answers, gold))
     return found
+
+
+def article_units(data: Path) -> list[Unit]:
+    """The same questions with the gold answer, for every tool."""
+    return [
+        Unit(f"article-{i}", one.context, one.question, one.answers[0], one.sentences, frozenset({one.gold}), i)
+        for i, one in enumerate(article_questions(data))
+    ]
 
 
 def run_replies(scale: str, name: str, data: Path, size: int, part_size: int, part: int) -> RunResult:

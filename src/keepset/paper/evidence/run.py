@@ -19,7 +19,7 @@ from keepset.paper.bench.timing import one_thread
 from keepset.paper.evidence.about import OURS, run_about, run_about_documents
 from keepset.paper.evidence.documents import document_units, outcome_of_each
 from keepset.paper.evidence.measure import HALVES, Truth, metrics, outcome, truth_of
-from keepset.paper.evidence.replies import REPLIES, run_replies
+from keepset.paper.evidence.replies import REPLIES, article_units, run_replies
 from keepset.paper.evidence.tools import PEERS, TOOLS
 from keepset.paper.evidence.units import DEV, RUN, TUNE, Unit, squad_units, two_hop_units
 from keepset.paper.experiment import Jobs, run_result
@@ -29,7 +29,7 @@ NAME = "evidence"
 SMALL_MODEL, LARGE_MODEL = "smollm2-135m-instruct", "qwen2.5-coder-1.5b-instruct"
 DATA = Path("data")
 """Where SQuAD is looked for unless ``--data`` says otherwise."""
-SQUAD, TWO_HOP, DOCUMENTS = "squad", "two-hop", "documents"
+SQUAD, ARTICLES, TWO_HOP, DOCUMENTS = "squad", "articles", "two-hop", "documents"
 
 
 class Setting(BaseModel):
@@ -48,7 +48,7 @@ class Setting(BaseModel):
     documents: int = 40
     """At most so many questions of our own documents."""
     replies: int = 40
-    """At most so many articles of 25 sentences, the model's own reply explained."""
+    """At most so many articles of 25 sentences: the gold answer, and the model's own reply explained."""
     part: int = 20
     """Questions of one file."""
     halves: int = HALVES
@@ -88,7 +88,11 @@ def jobs(scale: str, data: Path = DATA) -> Jobs:
             every[f"{folder}/{REPLIES}/explain-{part}"] = partial(
                 run_replies, scale, setting.model, data, setting.replies, setting.part, part
             )
-        for name, size in ((TWO_HOP, setting.two_hop), (DOCUMENTS, min(setting.documents, len(document_units())))):
+        for name, size in (
+            (ARTICLES, setting.replies),
+            (TWO_HOP, setting.two_hop),
+            (DOCUMENTS, min(setting.documents, len(document_units()))),
+        ):
             for part in parts(size, setting.part):
                 for tool in TOOLS:
                     every[f"{folder}/{name}/{file_name(tool)}-{part}"] = partial(
@@ -146,6 +150,8 @@ def part_units(setting: Setting, data: Path, questions: str) -> list[Unit]:
     """All questions of a set."""
     if questions == SQUAD:
         return squad_units(data, setting.questions)
+    if questions == ARTICLES:
+        return article_units(data)[: setting.replies]
     return two_hop_units(setting.two_hop) if questions == TWO_HOP else document_units()[: setting.documents]
 
 

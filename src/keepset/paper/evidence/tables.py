@@ -6,7 +6,7 @@ from keepset.labels.about import about_threshold
 from keepset.paper.evidence.about import DEV, KINDS, OTHER, OURS, OWN, SAME, UNANSWERED, auc, shares
 from keepset.paper.evidence.measure import pooled_mean, pooled_shares, told
 from keepset.paper.evidence.replies import BAR, REPLIES, SENTENCES
-from keepset.paper.evidence.run import DOCUMENTS, SQUAD, TWO_HOP
+from keepset.paper.evidence.run import ARTICLES, DOCUMENTS, SQUAD, TWO_HOP
 from keepset.paper.evidence.tools import FLOOR, HALF, OF_LARGEST, TOOLS
 from keepset.paper.result import Coordinate, Metric
 from keepset.paper.results import Results
@@ -180,6 +180,18 @@ def paired_table(results: Results) -> Table:
         SQUAD,
         SQUAD_CELLS,
         paired=True,
+    )
+
+
+def articles_table(results: Results) -> Table:
+    """The same in more text."""
+    return tool_table(
+        results,
+        "evidence-articles",
+        f"The columns of evidence-squad in {SENTENCES} consecutive sentences of an article, one question an article, "
+        "for the gold answer.",
+        ARTICLES,
+        {**SQUAD_CELLS},
     )
 
 
