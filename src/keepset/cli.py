@@ -498,6 +498,7 @@ def reproduce(
         bool, typer.Option("--list", help="Show each experiment's state and time, run nothing.")
     ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Runs of an experiment at a time, a process each.")] = 1,
+    only: Annotated[str | None, typer.Option(help="Only the runs whose name holds this: a model, a task.")] = None,
 ) -> None:
     """Run the experiments whose results are missing, all by default; finished ones stay."""
     from keepset.paper.catalogue import find_experiments
@@ -511,7 +512,8 @@ def reproduce(
     check_output(results, folder=True)
     for name, experiment in experiments.items():
         out_console.print(name)
-        _run_jobs(experiment.jobs(scale), results, scale, name if workers > 1 else None, workers)
+        jobs = {run: job for run, job in experiment.jobs(scale).items() if only is None or only in run}
+        _run_jobs(jobs, results, scale, name if workers > 1 else None, workers)
 
 
 def _experiment_states(experiments: "dict[str, Experiment]", results: Path, scale: str) -> Table:

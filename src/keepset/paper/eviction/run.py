@@ -25,7 +25,7 @@ from keepset import seeds
 from keepset.blocks import KeepSet
 from keepset.interventions import Reference
 from keepset.models.quantize import Quantize
-from keepset.paper.bench.models import loaded
+from keepset.paper.bench.models import loaded, short_name
 from keepset.paper.eviction.columns import CAUSAL, KVZIP_TOKENS, MODES, ORACLE
 from keepset.paper.eviction.documents import EVALUATION_RUN, GENERATED, Part, Reading, readings
 from keepset.paper.eviction.paper_numbers import BUDGETS, MAIN_BUDGET
@@ -69,7 +69,7 @@ class Setting:
 
     @property
     def short_name(self) -> str:
-        return "-".join(filter(None, (self.model.split("/")[-1], self.quantize)))
+        return short_name(self.model, self.quantize)
 
 
 SETTINGS: dict[str, tuple[Setting, ...]] = {
