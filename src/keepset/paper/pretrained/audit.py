@@ -91,8 +91,9 @@ def token_attention(model: PreTrainedModel, example: RecordExample) -> Tensor:
 
 def record_mass(attention: Tensor, blocks: tuple[Span, ...], pooling: str) -> Tensor:
     """(N,) by one of ``POOLINGS``."""
-    pool = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax}[pooling]
-    return torch.stack([pool(attention[span.start : span.stop], 0) for span in blocks])
+    rows = [attention[span.start : span.stop] for span in blocks]
+    pooled = {"sum": Tensor.sum, "mean": Tensor.mean, "max": Tensor.amax}[pooling]
+    return torch.stack([pooled(row) for row in rows])
 
 
 def records_over_prefix(attention: Tensor, blocks: tuple[Span, ...]) -> int:

@@ -10,17 +10,20 @@ from keepset.paper.eviction.tally import Outcome, share_of
 from keepset.paper.pretrained.settings import Setting, frozen
 from keepset.paper.result import Coordinate, Metric
 from keepset.paper.testbed.tasks.records import RecordExample
+from keepset.text.example import TextExample
 
 K = TypeVar("K", bound=Hashable)
+Choice = RecordExample | TextExample
+"""An example with candidates."""
 
 
 def candidates(example: Example) -> Sequence[tuple[int, ...]]:
-    """The written candidates of a record example."""
-    assert isinstance(example, RecordExample)
+    """The written candidates."""
+    assert isinstance(example, Choice)
     return example.candidates
 
 
-def choosing(setting: Setting, examples: Sequence[RecordExample], operator: Operator | None = None) -> Probe:
+def choosing(setting: Setting, examples: Sequence[Choice], operator: Operator | None = None) -> Probe:
     """The frozen model, made to choose among the candidates of each example."""
     model, _ = frozen(setting)
     return Probe(examples, Fast(model, operator), ForcedChoice(candidates))

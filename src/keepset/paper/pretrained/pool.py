@@ -63,18 +63,10 @@ def models(results: Results) -> list[str]:
     return sorted(found, key=lambda name: known.index(name) if name in known else len(known))
 
 
-def paper_rows(text: str, blanks: Sequence[int] = ()) -> list[tuple[str, ...]]:
-    """Rows of the paper's table, one a line, cells apart by bars; the first cell says whose they are.
-
-    ``blanks`` are columns that we have and the paper does not.
-    """
-    rows: list[tuple[str, ...]] = [()]
-    for line in text.strip().splitlines():
-        cells = [part.strip() for part in line.split("|")]
-        for place in blanks:
-            cells.insert(place, "")
-        rows.append((f"paper: {cells[0]}", *cells[1:]))
-    return rows
+def paper_rows(text: str) -> list[tuple[str, ...]]:
+    """Rows of the paper's table after a rule, one a line, cells apart by bars; the first cell says whose they are."""
+    lines = [[part.strip() for part in line.split("|")] for line in text.strip().splitlines()]
+    return [(), *((f"paper: {model}", *cells) for model, *cells in lines)]
 
 
 def grouped(groups: Iterable[Sequence[tuple[str, ...]]]) -> list[tuple[str, ...]]:

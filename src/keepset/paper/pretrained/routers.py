@@ -26,6 +26,7 @@ from keepset.routers.training import train_routers
 
 HIDDEN = 128
 """Width of the scorer's hidden layer."""
+SPREAD = 10.0
 EPOCHS = 15
 """The paper's, over all lessons."""
 
@@ -42,7 +43,8 @@ class RecordRouter(nn.Module):
     def summaries(self, tokens: Tensor) -> Tensor:
         """(B, N + 1, W) -> (B, N + 1, D)"""
         there = (tokens > 0).unsqueeze(-1)
-        return (self.table(tokens) * there).sum(-2) / there.sum(-2).clamp(min=1)
+        summed: Tensor = (self.table(tokens) * there).sum(-2)
+        return summed / there.sum(-2).clamp(min=1)
 
 
 class SpanRouter(RecordRouter):
@@ -58,7 +60,7 @@ class SpanRouter(RecordRouter):
         x = self.summaries(tokens)
         records, question = x[:, :-1], x[:, -1:].expand(-1, x.shape[1] - 1, -1)
         place = relative_positions(records.shape[1], tokens.device).expand(len(tokens), -1, -1)
-        near = cosine_similarity(records, question, dim=-1).unsqueeze(-1)
+        near = nearness(records, question)
         scores: Tensor = self.score(torch.relu(self.hidden(torch.cat([records, question, place, near], dim=-1))))
         return scores.squeeze(-1)
 
@@ -78,13 +80,20 @@ class MixerRouter(RecordRouter):
     def forward(self, tokens: Tensor) -> Tensor:
         """(B, N + 1, W) -> (B, N)"""
         x = self.summaries(tokens)
-        near = cosine_similarity(x[:, :-1], x[:, -1:], dim=-1).unsqueeze(-1)
+        near = nearness(x[:, :-1], x[:, -1:])
         place = self.place(relative_positions(x.shape[1] - 1, tokens.device)).expand(len(tokens), -1, -1)
         x = torch.cat([x[:, :-1] + place, x[:, -1:] + self.is_question], dim=1)
         for layer in self.layers:
             x = layer(x)
         scores: Tensor = self.score(torch.relu(self.hidden(torch.cat([self.norm(x[:, :-1]), near], dim=-1))))
         return scores.squeeze(-1)
+
+
+def nearness(records: Tensor, question: Tensor) -> Tensor:
+    """(B, N, 1) the cosine of record and question beside that of the other records, spread out: all records share
+    most of their words, so that their cosines lie close together."""
+    near = cosine_similarity(records, question, dim=-1)
+    return SPREAD * (near - near.mean(-1, keepdim=True)).unsqueeze(-1)
 
 
 KINDS: dict[Kind, type[SpanRouter] | type[MixerRouter]] = {"span": SpanRouter, "mixer": MixerRouter}

@@ -1,6 +1,6 @@
 """Training-free statistics as oracles: the records with the most attention alone. Gives ``tab:eviction``.
 
-    record_statistics/<model>/<task>-<part>      accumulated, window and random selections of one, two and four records
+record_statistics/<model>/<task>-<part>      accumulated, window and random selections of one, two and four records
 """
 
 import time
@@ -106,6 +106,4 @@ def statistics_table(results: Results) -> Table:
     )
 
 
-EXPERIMENT = Experiment(
-    NAME, place=56, jobs=jobs, reports=(Report("tab:eviction", "pretrained", statistics_table),)
-)
+EXPERIMENT = Experiment(NAME, place=56, jobs=jobs, reports=(Report("tab:eviction", "pretrained", statistics_table),))
