@@ -9,16 +9,16 @@ from operator import attrgetter
 
 from keepset.blocks import KeepSet
 from keepset.paper.eviction.tally import share_of
-from keepset.paper.experiment import Experiment, Jobs, Report, run_result
+from keepset.paper.experiment import Experiment, Jobs, Report
 from keepset.paper.pretrained.audit import PREFIXES
-from keepset.paper.pretrained.examples import Task, draw, task_seed
-from keepset.paper.pretrained.judge import choosing, found, judge
+from keepset.paper.pretrained.examples import Task, draw
+from keepset.paper.pretrained.judge import choosing, judge
 from keepset.paper.pretrained.lessons import CAUSAL, IMITATION, arm_name, labelled, mixed_lessons, trained
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, grouped, models, paper_rows, part_jobs
-from keepset.paper.pretrained.probing import config
 from keepset.paper.pretrained.readings import ATTENTION, best
 from keepset.paper.pretrained.routers import score_records
 from keepset.paper.pretrained.settings import BUDGETS, RECORDS, Setting
+from keepset.paper.pretrained.written import record_result
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
@@ -63,18 +63,9 @@ def run(scale: str, prefix: int, setting: Setting, part: int, numbers: range) ->
             scale, setting, of, ATTENTION, lambda n: mixed_lessons(setting, RECORDS, n, before), setting.absorbed
         )
         metrics.append(share_of("sink", (attention[:SINK_LESSONS].argmax(-1) == 0).tolist()))
-    return run_result(
-        NAME,
-        scale,
-        started,
-        at={"model": setting.name, "task": TASK, "records": RECORDS, "prefix": prefix, "part": part},
-        config={**config(setting), "before": before},
-        seeds={
-            "evaluation": task_seed(TASK, RECORDS, learning=False),
-            "lessons": task_seed(TASK, RECORDS, learning=True),
-        },
-        counts={"examples": len(examples), "lessons": setting.absorbed},
-        metrics=found(metrics),
+    counts = {"examples": len(examples), "lessons": setting.absorbed}
+    return record_result(
+        NAME, scale, started, setting, TASK, RECORDS, metrics, counts, {"before": before}, prefix=prefix, part=part
     )
 
 

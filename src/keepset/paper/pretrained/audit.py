@@ -12,12 +12,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.blocks import Span
 from keepset.paper.eviction.tally import Outcome, share_of
-from keepset.paper.experiment import Choice, Experiment, Jobs, Report, run_result
-from keepset.paper.pretrained.examples import Task, draw, task_seed
-from keepset.paper.pretrained.judge import found
+from keepset.paper.experiment import Choice, Experiment, Jobs, Report
+from keepset.paper.pretrained.examples import Task, draw
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, models, paper_rows
-from keepset.paper.pretrained.probing import config
 from keepset.paper.pretrained.settings import RECORDS, SETTINGS, Setting, frozen
+from keepset.paper.pretrained.written import record_result
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import share
@@ -63,16 +62,8 @@ def run(scale: str, setting: Setting) -> RunResult:
             metrics.append(share("over_prefix", sum(over), RECORDS * len(over), prefix=prefix))
         else:
             metrics += lengths(examples)
-    return run_result(
-        NAME,
-        scale,
-        started,
-        at={"model": setting.name, "task": TASK, "records": RECORDS},
-        config={**config(setting), "prefixes": list(PREFIXES)},
-        seeds={"evaluation": task_seed(TASK, RECORDS, learning=False)},
-        counts={"examples": len(numbers)},
-        metrics=found(metrics),
-    )
+    about = {"prefixes": list(PREFIXES)}
+    return record_result(NAME, scale, started, setting, TASK, RECORDS, metrics, {"examples": len(numbers)}, about)
 
 
 def sound(tokenizer: PreTrainedTokenizerBase, example: RecordExample) -> Outcome:

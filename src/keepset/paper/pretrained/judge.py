@@ -1,6 +1,6 @@
 """Forced choice under keep sets, with everything that can be shared computed once."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -57,8 +57,3 @@ def judge(probe: Probe, asked: Callable[[int, bool], Mapping[K, KeepSet]]) -> Ju
         dense += solved
         kept += [{key: next(scores).correct for key in keeps} for keeps in wanted]
     return Judged(dense, kept)
-
-
-def found(metrics: Iterable[Metric | None]) -> list[Metric]:
-    """Those that were counted on something."""
-    return [metric for metric in metrics if metric]

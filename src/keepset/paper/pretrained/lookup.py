@@ -23,18 +23,18 @@ from torch import Tensor, nn
 
 from keepset.blocks import Example, KeepSet
 from keepset.labels import top_k
-from keepset.paper.claim import Claim, above, interval, told
+from keepset.paper.claim import Claim
 from keepset.paper.eviction.tally import Outcome, share_of
-from keepset.paper.experiment import Experiment, Jobs, Report, run_result
-from keepset.paper.pretrained.examples import draw_chains, task_seed
-from keepset.paper.pretrained.judge import choosing, found, judge
+from keepset.paper.experiment import Experiment, Jobs, Report
+from keepset.paper.pretrained.examples import draw_chains
+from keepset.paper.pretrained.judge import choosing, judge
 from keepset.paper.pretrained.lessons import RECOVERED, labelled, vocabulary
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, grouped, models, pooled_share
-from keepset.paper.pretrained.probing import config
 from keepset.paper.pretrained.readings import best
 from keepset.paper.pretrained.routers import EPOCHS, router_tokens, train_record_routers
 from keepset.paper.pretrained.settings import RECORDS, SETTINGS, Setting, parts
 from keepset.paper.pretrained.two_hop import ANNOTATED, PARTS, chain_recalls
+from keepset.paper.pretrained.written import bar_claim, record_result
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
@@ -164,19 +164,8 @@ def run_routed(scale: str, setting: Setting, part: int, numbers: range) -> RunRe
 def _result(
     scale: str, setting: Setting, started: float, n: int, metrics: list[Metric | None], **at: str | int
 ) -> RunResult:
-    return run_result(
-        NAME,
-        scale,
-        started,
-        at={"model": setting.name, "task": "two_hop", "records": RECORDS, **at},
-        config=config(setting),
-        seeds={
-            "evaluation": task_seed("two_hop", RECORDS, learning=False),
-            "lessons": task_seed("two_hop", RECORDS, learning=True),
-        },
-        counts={"examples": n, "lessons": CURVE[scale][-1], "recovered_lessons": setting.hop_lessons},
-        metrics=found(metrics),
-    )
+    counts = {"examples": n, "lessons": CURVE[scale][-1], "recovered_lessons": setting.hop_lessons}
+    return record_result(NAME, scale, started, setting, "two_hop", RECORDS, metrics, counts, None, **at)
 
 
 def lookup_table(results: Results) -> Table:
@@ -223,15 +212,8 @@ def lookup_claims(results: Results) -> list[Claim]:
         for label in (ANNOTATED, RECOVERED):
             metric = pooled_share(results, "routed", model=model, label=label, among="solved")
             if metric:
-                claims.append(
-                    Claim(
-                        f"Two passes route two hops, {label} labels ({model}): at least {BAR} of solved",
-                        "0.21 to 0.28 (one pass)",
-                        interval(metric),
-                        f"{metric.n} solved",
-                        told(above(metric, BAR), metric.n),
-                    )
-                )
+                text = f"Two passes route two hops, {label} labels ({model}): at least {BAR} of solved"
+                claims.append(bar_claim(text, "0.21 to 0.28 (one pass)", metric, BAR, "solved"))
     return claims
 
 

@@ -14,15 +14,15 @@ from keepset import seeds
 from keepset.blocks import KeepSet
 from keepset.interventions import Mask, Operator, Overwrite
 from keepset.paper.eviction.tally import share_of
-from keepset.paper.experiment import Experiment, Jobs, Report, run_result
-from keepset.paper.pretrained.examples import SINGLE, TITLES, Task, draw, plain, task_seed
-from keepset.paper.pretrained.judge import Judged, choosing, found, judge
+from keepset.paper.experiment import Experiment, Jobs, Report
+from keepset.paper.pretrained.examples import SINGLE, TITLES, Task, draw, plain
+from keepset.paper.pretrained.judge import Judged, choosing, judge
 from keepset.paper.pretrained.lessons import CAUSAL, IMITATION, arm_name, trained
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, NOT_RUN, grouped, models, paper_rows, part_jobs
-from keepset.paper.pretrained.probing import config
 from keepset.paper.pretrained.readings import best, chance
 from keepset.paper.pretrained.routers import score_records
 from keepset.paper.pretrained.settings import BUDGET, RECORDS, RUN, Setting, frozen
+from keepset.paper.pretrained.written import record_result
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import share
@@ -69,19 +69,8 @@ def run(scale: str, task: Task, setting: Setting, part: int, numbers: range) -> 
     for (operator, filler), removing in operators(setting).items():
         judged = judge(choosing(setting, examples, removing), asked)
         metrics += operator_metrics(judged, operator, filler)
-    return run_result(
-        NAME,
-        scale,
-        started,
-        at={"model": setting.name, "task": task, "records": RECORDS, "part": part},
-        config={**config(setting), "router": "span"},
-        seeds={
-            "evaluation": task_seed(task, RECORDS, learning=False),
-            "intervention": seeds.INTERVENTION.seed(RUN),
-        },
-        counts={"examples": len(examples), "lessons": setting.lessons},
-        metrics=found(metrics),
-    )
+    counts = {"examples": len(examples), "lessons": setting.lessons}
+    return record_result(NAME, scale, started, setting, task, RECORDS, metrics, counts, {"router": "span"}, part=part)
 
 
 def operator_metrics(judged: Judged[str], operator: str, filler: int) -> list[Metric | None]:

@@ -9,16 +9,14 @@ What is hidden is asked of solved examples only, where there is an answer to los
 
 import time
 from functools import partial
-from typing import Any
 
 from torch import Tensor
 
-from keepset import seeds
 from keepset.blocks import KeepSet
 from keepset.paper.eviction.tally import Outcome, share_of
-from keepset.paper.experiment import Choice, Difference, Experiment, Jobs, Report, run_result
-from keepset.paper.pretrained.examples import SINGLE, Task, draw, task_seed
-from keepset.paper.pretrained.judge import Judged, choosing, found, judge
+from keepset.paper.experiment import Choice, Difference, Experiment, Jobs, Report
+from keepset.paper.pretrained.examples import SINGLE, Task, draw
+from keepset.paper.pretrained.judge import Judged, choosing, judge
 from keepset.paper.pretrained.pool import part_jobs, pooled_share
 from keepset.paper.pretrained.probing_tables import (
     dependence_claims,
@@ -28,7 +26,8 @@ from keepset.paper.pretrained.probing_tables import (
     unique_table,
 )
 from keepset.paper.pretrained.readings import ATTENTION, NOBODY, ROLLOUT, SINK, TRACE, best, chance, read
-from keepset.paper.pretrained.settings import BUDGET, OBSOLETE, RECORDS, RUN, Setting, frozen
+from keepset.paper.pretrained.settings import BUDGET, RECORDS, Setting, frozen
+from keepset.paper.pretrained.written import counted, record_result
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.testbed.tasks.records import RecordExample
@@ -64,30 +63,17 @@ def run(scale: str, task: Task, setting: Setting, part: int, numbers: range) -> 
         return keep_sets_of(examples[i], numbers[i], scores[i]) if solved else {}
 
     judged = judge(probe, asked)
-    return run_result(
+    return record_result(
         NAME,
         scale,
         started,
-        at={"model": setting.name, "task": task, "records": RECORDS, "part": part},
-        config=config(setting),
-        seeds={
-            "evaluation": task_seed(task, RECORDS, learning=False),
-            "intervention": seeds.INTERVENTION.seed(RUN),
-        },
-        counts={"examples": len(examples), "tokens": probe.executor.cost.tokens},
-        metrics=[*dependence(judged), *preferences(examples, scores, judged), *routed(task, judged)],
+        setting,
+        task,
+        RECORDS,
+        [*dependence(judged), *preferences(examples, scores, judged), *routed(task, judged)],
+        {"examples": len(examples), "tokens": probe.executor.cost.tokens},
+        part=part,
     )
-
-
-def config(setting: Setting) -> dict[str, Any]:
-    """How every model is asked."""
-    return {
-        "model": setting.model,
-        "quantize": setting.quantize,
-        "dtype": str(frozen(setting)[0].dtype).removeprefix("torch."),
-        "prompt": "plain",
-        "obsolete_writes": OBSOLETE,
-    }
 
 
 def keep_sets_of(example: RecordExample, number: int, scores: dict[str, Tensor]) -> dict[Ask, KeepSet]:
@@ -104,7 +90,7 @@ def keep_sets_of(example: RecordExample, number: int, scores: dict[str, Tensor])
 
 def dependence(judged: Judged[Ask]) -> list[Metric]:
     """Dense accuracy, flips and sufficiency."""
-    return found(
+    return counted(
         [
             share_of("dense", judged.dense),
             judged.share("flip", CURRENT, right=False, hidden="current"),
@@ -124,12 +110,12 @@ def preferences(examples: list[RecordExample], scores: list[dict[str, Tensor]], 
             continue
         over = [prefers_obsolete(example, row) for example, row in zip(examples, values, strict=True)]
         first = [0 in example.obsolete for example in examples]
-        for among, counted in (("all", [True] * len(over)), ("solved", judged.dense)):
-            everywhere: list[Outcome] = [o if c else None for o, c in zip(over, counted, strict=True)]
+        for among, wanted in (("all", [True] * len(over)), ("solved", judged.dense)):
+            everywhere: list[Outcome] = [o if c else None for o, c in zip(over, wanted, strict=True)]
             elsewhere = [None if f else o for o, f in zip(everywhere, first, strict=True)]
             metrics.append(share_of("obsolete_over_current", everywhere, readout=name, among=among, sink="kept"))
             metrics.append(share_of("obsolete_over_current", elsewhere, readout=name, among=among, sink="elsewhere"))
-    return found(metrics)
+    return counted(metrics)
 
 
 def prefers_obsolete(example: RecordExample, scores: Tensor) -> bool:
@@ -140,7 +126,7 @@ def prefers_obsolete(example: RecordExample, scores: Tensor) -> bool:
 
 def routed(task: Task, judged: Judged[Ask]) -> list[Metric]:
     """A readout's best records alone, as an oracle."""
-    return found(
+    return counted(
         judged.share("routed", ("routed", name, bar), readout=name, k=BUDGET, sink=bar)
         for name in READOUTS[task]
         for bar in BARS

@@ -1,9 +1,10 @@
 """``tab:pretrained``, ``tab:app-pretrained-unique``, ``fig:pretrained``, ``tab:trace-pretrained``; what is claimed."""
 
 from keepset.figures import COLOURS, new_figure, svg
-from keepset.paper.claim import Claim, above, below, interval, told
+from keepset.paper.claim import Claim, above, below
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, grouped, models, paper_rows, pooled_share
 from keepset.paper.pretrained.readings import ATTENTION, ROLLOUT, TRACE
+from keepset.paper.pretrained.written import bar_claim
 from keepset.paper.results import Results
 from keepset.paper.statistics import bounds
 from keepset.paper.table import Figure, Table
@@ -206,6 +207,5 @@ def dependence_claims(results: Results) -> list[Claim]:
             if metric:
                 words = "at least" if side is above else "at most"
                 text = f"{claim}, conflicting facts ({model}): {words} {bar}"
-                verdict = told(side(metric, bar), metric.n)
-                claims.append(Claim(text, f"{paper:.2f} (3B)", interval(metric), f"{metric.n} solved", verdict))
+                claims.append(bar_claim(text, f"{paper:.2f} (3B)", metric, bar, "solved", side))
     return claims

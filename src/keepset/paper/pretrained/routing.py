@@ -11,20 +11,19 @@ from operator import attrgetter
 
 from torch import Tensor
 
-from keepset import seeds
 from keepset.blocks import KeepSet
-from keepset.paper.claim import Claim, above, interval, told
+from keepset.paper.claim import Claim
 from keepset.paper.eviction.tally import share_of
-from keepset.paper.experiment import Choice, Experiment, Jobs, Report, run_result
-from keepset.paper.pretrained.examples import SINGLE, Task, draw, task_seed
-from keepset.paper.pretrained.judge import choosing, found, judge
+from keepset.paper.experiment import Choice, Experiment, Jobs, Report
+from keepset.paper.pretrained.examples import SINGLE, Task, draw
+from keepset.paper.pretrained.judge import choosing, judge
 from keepset.paper.pretrained.lessons import ARMS, CAUSAL, NO_SINK, arm_name, trained
 from keepset.paper.pretrained.pool import part_jobs, pooled_share
-from keepset.paper.pretrained.probing import config
 from keepset.paper.pretrained.readings import NOBODY, SINK, best, chance
 from keepset.paper.pretrained.routers import EPOCHS, score_records
 from keepset.paper.pretrained.routing_tables import budget_table, sink_table
-from keepset.paper.pretrained.settings import BUDGET, BUDGETS, RECORDS, RUN, Setting
+from keepset.paper.pretrained.settings import BUDGET, BUDGETS, RECORDS, Setting
+from keepset.paper.pretrained.written import bar_claim, record_result
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.testbed.tasks.records import RecordExample
@@ -65,19 +64,17 @@ def run(scale: str, task: Task, records: int, setting: Setting, part: int, numbe
     for arm, k in kept[0]:
         metrics.append(judged.share("routed", (arm, k), arm=arm, k=k))
         metrics.append(share_of("recall", recalls(examples, [row[arm, k] for row in kept]), arm=arm, k=k))
-    return run_result(
+    return record_result(
         NAME,
         scale,
         started,
-        at={"model": setting.name, "task": task, "records": records, "part": part},
-        config={**config(setting), "router": "span", "train_records": RECORDS, "epochs": EPOCHS},
-        seeds={
-            "evaluation": task_seed(task, records, learning=False),
-            "lessons": task_seed(task, RECORDS, learning=True),
-            "intervention": seeds.INTERVENTION.seed(RUN),
-        },
-        counts={"examples": len(examples), "lessons": setting.lessons},
-        metrics=found(metrics),
+        setting,
+        task,
+        records,
+        metrics,
+        {"examples": len(examples), "lessons": setting.lessons},
+        {"router": "span", "train_records": RECORDS, "epochs": EPOCHS},
+        part=part,
     )
 
 
@@ -102,16 +99,11 @@ def routing_claims(results: Results) -> list[Claim]:
             dense = pooled_share(results, "dense", **at)
             routed = pooled_share(results, "routed", arm=arm_name(CAUSAL, "kept"), k=BUDGET, **at)
             if dense and routed:
-                claims.append(
-                    Claim(
-                        f"Causal router at two of {records} records, unique retrieval ({model}): at least "
-                        f"{OF_DENSE} of dense ({dense.value:.2f})",
-                        "0.99 to 1.00 of 1.00",
-                        interval(routed),
-                        f"{routed.n} examples",
-                        told(above(routed, OF_DENSE * dense.value), routed.n),
-                    )
+                text = (
+                    f"Causal router at two of {records} records, unique retrieval ({model}): at least {OF_DENSE} of "
+                    f"dense ({dense.value:.2f})"
                 )
+                claims.append(bar_claim(text, "0.99 to 1.00 of 1.00", routed, OF_DENSE * dense.value, "examples"))
     return claims
 
 

@@ -17,11 +17,11 @@ from torch import Tensor
 from keepset.files import write_json
 from keepset.interventions import Effects
 from keepset.labels import top_k
-from keepset.paper.claim import Claim, above, interval, told
+from keepset.paper.claim import Claim
 from keepset.paper.eviction.tally import Outcome, share_of
 from keepset.paper.experiment import Experiment, Jobs, Report, run_result
 from keepset.paper.pretrained.examples import SINGLE, TITLES, Task, draw, task_seed
-from keepset.paper.pretrained.judge import choosing, found, judge
+from keepset.paper.pretrained.judge import choosing, judge
 from keepset.paper.pretrained.lessons import (
     RECOVERED,
     annotated,
@@ -32,10 +32,10 @@ from keepset.paper.pretrained.lessons import (
     vocabulary,
 )
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, models, paper_rows, pooled_share
-from keepset.paper.pretrained.probing import config
 from keepset.paper.pretrained.readings import best
 from keepset.paper.pretrained.routers import router_tokens, score_records, train_record_routers
 from keepset.paper.pretrained.settings import BUDGET, SETTINGS, Setting, parts
+from keepset.paper.pretrained.written import bar_claim, config, counted, record_result
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
@@ -82,11 +82,11 @@ def run_recovery(scale: str, setting: Setting, records: int, part: int, numbers:
         NAME,
         scale,
         started,
-        at={"model": setting.name, "records": records, "part": part, "kind": "recovered"},
+        at={"model": setting.name, "task": "mixed", "records": records, "part": part, "kind": "recovered"},
         config=config(setting),
-        seeds={"lessons": task_seed("unique", records, learning=True)},
+        seeds={f"lessons, {task}": task_seed(task, records, learning=True) for task in SINGLE},
         counts={"lessons": len(lessons)},
-        metrics=found(metrics),
+        metrics=counted(metrics),
     )
 
 
@@ -121,21 +121,9 @@ def run_routed(scale: str, setting: Setting, records: int, lessons: int, task: T
     scores = {arm: score_records(router, examples) for arm, router in routers.items()}
     probe = choosing(setting, examples)
     judged = judge(probe, lambda i, solved: {arm: best(rows[i], BUDGET) for arm, rows in scores.items()})
-    return run_result(
-        NAME,
-        scale,
-        started,
-        at={"model": setting.name, "records": records, "task": task, "kind": "routed"},
-        config=config(setting),
-        seeds={"evaluation": task_seed(task, records, learning=False)},
-        counts={"examples": len(examples), "lessons": lessons},
-        metrics=found(
-            [
-                share_of("dense", judged.dense),
-                *(judged.share("routed", arm, arm=arm, k=BUDGET) for arm in targets),
-            ]
-        ),
-    )
+    metrics = [share_of("dense", judged.dense), *(judged.share("routed", arm, arm=arm, k=BUDGET) for arm in targets)]
+    counts = {"examples": len(examples), "lessons": lessons}
+    return record_result(NAME, scale, started, setting, task, records, metrics, counts, kind="routed")
 
 
 PAPER = """
@@ -211,15 +199,8 @@ def scaling_claims(results: Results) -> list[Claim]:
         for records in sorted(results.coordinates("records")):
             metric = pooled_share(results, "agrees", effort="exact", among="solved", model=model, records=records)
             if metric:
-                claims.append(
-                    Claim(
-                        f"Labels recovered at {records} records agree where solved ({model}): at least {AGREES}",
-                        "1.000",
-                        interval(metric),
-                        f"{metric.n} lessons",
-                        told(above(metric, AGREES), metric.n),
-                    )
-                )
+                text = f"Labels recovered at {records} records agree where solved ({model}): at least {AGREES}"
+                claims.append(bar_claim(text, "1.000", metric, AGREES, "lessons"))
     return claims
 
 

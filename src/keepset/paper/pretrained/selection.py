@@ -7,16 +7,15 @@ import time
 from functools import partial
 from operator import attrgetter
 
-from keepset import seeds
 from keepset.blocks import KeepSet
 from keepset.paper.eviction.tally import share_of
-from keepset.paper.experiment import Experiment, Jobs, Report, run_result
-from keepset.paper.pretrained.examples import SINGLE, TITLES, Task, draw, task_seed
-from keepset.paper.pretrained.judge import choosing, found, judge
+from keepset.paper.experiment import Experiment, Jobs, Report
+from keepset.paper.pretrained.examples import SINGLE, TITLES, Task, draw
+from keepset.paper.pretrained.judge import choosing, judge
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, grouped, models, paper_rows, part_jobs
-from keepset.paper.pretrained.probing import config
 from keepset.paper.pretrained.readings import ACCUMULATED, WINDOW, best, chance, read
-from keepset.paper.pretrained.settings import BUDGETS, RECORDS, RUN, Setting, frozen
+from keepset.paper.pretrained.settings import BUDGETS, RECORDS, Setting, frozen
+from keepset.paper.pretrained.written import record_result
 from keepset.paper.result import RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
@@ -43,18 +42,16 @@ def run(scale: str, task: Task, setting: Setting, part: int, numbers: range) -> 
 
     judged = judge(choosing(setting, examples), asked)
     metrics = [judged.share("routed", (name, k), statistic=name, k=k) for name in STATISTICS for k in BUDGETS]
-    return run_result(
+    return record_result(
         NAME,
         scale,
         started,
-        at={"model": setting.name, "task": task, "records": RECORDS, "part": part},
-        config=config(setting),
-        seeds={
-            "evaluation": task_seed(task, RECORDS, learning=False),
-            "intervention": seeds.INTERVENTION.seed(RUN),
-        },
-        counts={"examples": len(examples)},
-        metrics=found([share_of("dense", judged.dense), *metrics]),
+        setting,
+        task,
+        RECORDS,
+        [share_of("dense", judged.dense), *metrics],
+        {"examples": len(examples)},
+        part=part,
     )
 
 

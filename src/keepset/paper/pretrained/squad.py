@@ -18,14 +18,14 @@ from keepset.blocks import KeepSet
 from keepset.paper.eviction.tally import Outcome, share_of
 from keepset.paper.experiment import Choice, Experiment, Jobs, Report, run_result
 from keepset.paper.pretrained.counterfactual import DEV, SENTENCES, TUNE, counterfactuals
-from keepset.paper.pretrained.judge import choosing, found, judge
+from keepset.paper.pretrained.judge import choosing, judge
 from keepset.paper.pretrained.lessons import RECOVERED, effects_of, labelled, vocabulary
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, models, paper_rows, part_jobs
-from keepset.paper.pretrained.probing import config
 from keepset.paper.pretrained.readings import ATTENTION, best, chance
 from keepset.paper.pretrained.routers import router_tokens, score_records, train_record_routers
 from keepset.paper.pretrained.scaling import necessary
 from keepset.paper.pretrained.settings import BUDGET, RUN, Setting
+from keepset.paper.pretrained.written import config, counted
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
@@ -87,7 +87,7 @@ def run(scale: str, data: Path, setting: Setting, part: int, numbers: range) -> 
         config=config(setting),
         seeds={"evaluation": seeds.EVALUATION.seed(RUN), "statistics": seeds.STATISTICS.seed(RUN)},
         counts={"examples": len(examples), "lessons": setting.article_lessons},
-        metrics=found(metrics),
+        metrics=counted(metrics),
         command=f"keepset reproduce {NAME} --data FOLDER",
     )
 

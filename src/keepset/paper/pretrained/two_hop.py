@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
 
-from keepset import seeds
 from keepset.blocks import KeepSet
 from keepset.paper.eviction.tally import Outcome, share_of
-from keepset.paper.experiment import Choice, Experiment, Jobs, Report, run_result
-from keepset.paper.pretrained.examples import draw_chains, task_seed
-from keepset.paper.pretrained.judge import Judged, choosing, found, judge
+from keepset.paper.experiment import Choice, Experiment, Jobs, Report
+from keepset.paper.pretrained.examples import Task, draw_chains
+from keepset.paper.pretrained.judge import Judged, choosing, judge
 from keepset.paper.pretrained.pool import (
     INTERVAL_NOTE,
     cell,
@@ -26,15 +25,15 @@ from keepset.paper.pretrained.pool import (
     part_jobs,
     pooled_share,
 )
-from keepset.paper.pretrained.probing import config
 from keepset.paper.pretrained.readings import ATTENTION, ROLLOUT, TRACE, best, chance, read
-from keepset.paper.pretrained.settings import BUDGET, RECORDS, RUN, Setting, frozen
+from keepset.paper.pretrained.settings import BUDGET, RECORDS, Setting, frozen
+from keepset.paper.pretrained.written import record_result
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
 from keepset.paper.testbed.tasks.record_chains import ChainExample
 
-NAME = "two_hop"
+NAME: Task = "two_hop"
 READOUTS = (ATTENTION, ROLLOUT, TRACE)
 ANNOTATED, RANDOM = "annotated", "random"
 SELECTIONS = (*READOUTS, ANNOTATED, RANDOM)
@@ -63,19 +62,8 @@ def run(scale: str, setting: Setting, part: int, numbers: range) -> RunResult:
         return kept[i] | without if solved else {}
 
     judged = judge(choosing(setting, examples), asked)
-    return run_result(
-        NAME,
-        scale,
-        started,
-        at={"model": setting.name, "task": NAME, "records": RECORDS, "part": part},
-        config=config(setting),
-        seeds={
-            "evaluation": task_seed("two_hop", RECORDS, learning=False),
-            "intervention": seeds.INTERVENTION.seed(RUN),
-        },
-        counts={"examples": len(examples)},
-        metrics=found(readout_metrics(examples, kept, judged)),
-    )
+    metrics = readout_metrics(examples, kept, judged)
+    return record_result(NAME, scale, started, setting, NAME, RECORDS, metrics, {"examples": len(examples)}, part=part)
 
 
 def readout_metrics(

@@ -12,16 +12,16 @@ from torch import Tensor, nn
 
 from keepset.blocks import KeepSet
 from keepset.paper.eviction.tally import share_of
-from keepset.paper.experiment import Experiment, Jobs, Report, run_result
-from keepset.paper.pretrained.examples import draw_chains, task_seed
-from keepset.paper.pretrained.judge import choosing, found, judge
+from keepset.paper.experiment import Experiment, Jobs, Report
+from keepset.paper.pretrained.examples import draw_chains
+from keepset.paper.pretrained.judge import choosing, judge
 from keepset.paper.pretrained.lessons import annotated, chain_lessons, labelled, vocabulary
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, grouped, models, paper_rows, part_jobs
-from keepset.paper.pretrained.probing import config
 from keepset.paper.pretrained.readings import ATTENTION, TRACE, best, chance
 from keepset.paper.pretrained.routers import Kind, router_tokens, score_records, train_record_routers
 from keepset.paper.pretrained.settings import BUDGET, RECORDS, Setting
 from keepset.paper.pretrained.two_hop import ANNOTATED, PARTS, RANDOM, chain_recalls
+from keepset.paper.pretrained.written import record_result
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
@@ -82,19 +82,8 @@ def run(scale: str, setting: Setting, part: int, numbers: range) -> RunResult:
         at = {"router": arm[0], "label": arm[1]}
         metrics.append(judged.share("routed", arm, **at))
         metrics += chain_recalls(examples, sets, [True] * len(examples), **at)
-    return run_result(
-        NAME,
-        scale,
-        started,
-        at={"model": setting.name, "task": "two_hop", "records": RECORDS, "part": part},
-        config=config(setting),
-        seeds={
-            "evaluation": task_seed("two_hop", RECORDS, learning=False),
-            "lessons": task_seed("two_hop", RECORDS, learning=True),
-        },
-        counts={"examples": len(examples), "lessons": setting.hop_lessons, "many": setting.many_hop_lessons},
-        metrics=found(metrics),
-    )
+    counts = {"examples": len(examples), "lessons": setting.hop_lessons, "many": setting.many_hop_lessons}
+    return record_result(NAME, scale, started, setting, "two_hop", RECORDS, metrics, counts, part=part)
 
 
 PAPER = """
