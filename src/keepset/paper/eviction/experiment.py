@@ -121,10 +121,7 @@ EXPERIMENT = Experiment(
         Report("tab:qa", "eviction", query_aware_tables),
         Report("tab:pq8k, tab:pq16k, tab:pq32k", "eviction", pre_query_tables),
         Report("tab:pq-staleany", "eviction", any_query_tables),
-        *(
-            Report(label, "eviction", partial(pre_query_tables_of, lambda pool, model=model: pool.model == model))
-            for model, label in OWN_TABLES.items()
-        ),
+        *(Report(label, "eviction", partial(pre_query_tables_of, model)) for model, label in OWN_TABLES.items()),
         Report("tab:pq-staleany-fs", "eviction", any_query_fs_tables),
         Report("tab:pq-seeds", "eviction", seeds_tables),
         Report("tab:restkv", "eviction", restkv_tables),

@@ -4,7 +4,7 @@
 No column mixes regimes, no row mixes modes.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from keepset.paper.eviction.columns import (
@@ -47,12 +47,15 @@ def query_aware_tables(results: Results) -> list[Table]:
 
 def pre_query_tables(results: Results) -> list[Table]:
     """``tab:pq8k`` and its like, per model, length and mode."""
-    return pre_query_tables_of(lambda pool: pool.model not in OWN_TABLES, results)
+    return _pre_query(pool for pool in pooled(results) if pool.model not in OWN_TABLES)
 
 
-def pre_query_tables_of(wanted: Callable[[Pool], bool], results: Results) -> list[Table]:
-    """The same of some models."""
-    pools = [pool for pool in pooled(results) if wanted(pool)]
+def pre_query_tables_of(model: str, results: Results) -> list[Table]:
+    """The same of one model: ``tab:pq3b8k`` and its like."""
+    return _pre_query(pool for pool in pooled(results) if pool.model == model)
+
+
+def _pre_query(pools: Iterable[Pool]) -> list[Table]:
     return with_rows(pre_query_table(pool, mode) for pool in pools for mode in pool.modes)
 
 

@@ -19,7 +19,7 @@ from keepset.paper.pretrained.readings import ATTENTION, best
 from keepset.paper.pretrained.routers import score_records
 from keepset.paper.pretrained.settings import BUDGETS, RECORDS, Setting
 from keepset.paper.pretrained.written import record_result
-from keepset.paper.result import Metric, RunResult
+from keepset.paper.result import At, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
 
@@ -91,7 +91,7 @@ def prefix_table(results: Results) -> Table:
     for model in models(results):
         rows = []
         for prefix in range(len(SENTENCES)):
-            at = {"model": model, "prefix": prefix}
+            at: At = {"model": model, "prefix": prefix}
             if count(results, "dense", **at) == "0":
                 continue
             cells = [cell(results, "routed", supervision=name, k=k, **at) for name in SUPERVISIONS for k in BUDGETS]

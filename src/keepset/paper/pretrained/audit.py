@@ -4,6 +4,7 @@ span_audit/<model>      every span decodes to its sentence; record 0 under three
 """
 
 import time
+from collections.abc import Callable
 from functools import partial
 
 import torch
@@ -82,9 +83,8 @@ def token_attention(model: PreTrainedModel, example: RecordExample) -> Tensor:
 
 def record_mass(attention: Tensor, blocks: tuple[Span, ...], pooling: str) -> Tensor:
     """(N,) by one of ``POOLINGS``."""
-    rows = [attention[span.start : span.stop] for span in blocks]
-    pooled = {"sum": Tensor.sum, "mean": Tensor.mean, "max": Tensor.amax}[pooling]
-    return torch.stack([pooled(row) for row in rows])
+    pool: dict[str, Callable[[Tensor], Tensor]] = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax}
+    return torch.stack([pool[pooling](attention[span.start : span.stop]) for span in blocks])
 
 
 def records_over_prefix(attention: Tensor, blocks: tuple[Span, ...]) -> int:

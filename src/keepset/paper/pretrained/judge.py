@@ -36,12 +36,16 @@ class Judged(Generic[K]):
     dense: list[bool]
     kept: list[dict[K, bool]]
 
-    def share(self, what: str, key: K, right: bool = True, **at: Coordinate) -> Metric | None:
-        """How often the choice under ``key`` is ``right``, of the examples that were asked it; None where none was."""
-        return share_of(what, self.outcomes(key, right), **at)
+    def share(self, what: str, key: K, **at: Coordinate) -> Metric | None:
+        """How often the choice under ``key`` is right, of the examples that were asked it; None where none was."""
+        return share_of(what, self.outcomes(key), **at)
 
-    def outcomes(self, key: K, right: bool = True) -> list[Outcome]:
-        return [row[key] == right if key in row else None for row in self.kept]
+    def lost(self, what: str, key: K, **at: Coordinate) -> Metric | None:
+        """How often it is wrong."""
+        return share_of(what, [None if right is None else not right for right in self.outcomes(key)], **at)
+
+    def outcomes(self, key: K) -> list[Outcome]:
+        return [row.get(key) for row in self.kept]
 
 
 def judge(probe: Probe, asked: Callable[[int, bool], Mapping[K, KeepSet]]) -> Judged[K]:

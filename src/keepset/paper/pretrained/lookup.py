@@ -35,7 +35,7 @@ from keepset.paper.pretrained.routers import EPOCHS, router_tokens, train_record
 from keepset.paper.pretrained.settings import RECORDS, SETTINGS, Setting, parts
 from keepset.paper.pretrained.two_hop import ANNOTATED, PARTS, chain_recalls
 from keepset.paper.pretrained.written import bar_claim, record_result
-from keepset.paper.result import Metric, RunResult
+from keepset.paper.result import At, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
 from keepset.paper.testbed.tasks.record_chains import ChainExample
@@ -175,7 +175,7 @@ def lookup_table(results: Results) -> Table:
         rows = []
         for lessons in results.coordinates("lessons", "recall"):
             for label in (ANNOTATED, RECOVERED):
-                at = {"model": model, "label": label, "lessons": lessons}
+                at: At = {"model": model, "label": label, "lessons": lessons}
                 if count(results, "recall", of="both", **at) == "0":
                     continue
                 recalls = [cell(results, "recall", of=part, **at) for part in PARTS]

@@ -23,7 +23,7 @@ from keepset.paper.pretrained.readings import best, chance
 from keepset.paper.pretrained.routers import score_records
 from keepset.paper.pretrained.settings import BUDGET, RECORDS, RUN, Setting, frozen
 from keepset.paper.pretrained.written import record_result
-from keepset.paper.result import Metric, RunResult
+from keepset.paper.result import At, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import share
 from keepset.paper.table import Table, with_interval
@@ -75,11 +75,11 @@ def run(scale: str, task: Task, setting: Setting, part: int, numbers: range) -> 
 
 def operator_metrics(judged: Judged[str], operator: str, filler: int) -> list[Metric | None]:
     """Accuracy of what is kept, over all examples; flips, over the solved ones."""
-    at = {"operator": operator, "filler": filler}
+    at: At = {"operator": operator, "filler": filler}
     return [
         share_of("dense", judged.dense, **at) if operator == MASK else None,
         *(judged.share("kept", name, keep=name, **at) for name in (*ROUTED, REPAIR)),
-        *(judged.share("flip", name, right=False, removed=name, **at) for name in (CURRENT, RANDOM)),
+        *(judged.lost("flip", name, removed=name, **at) for name in (CURRENT, RANDOM)),
     ]
 
 

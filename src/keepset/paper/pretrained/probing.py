@@ -93,8 +93,8 @@ def dependence(judged: Judged[Ask]) -> list[Metric]:
     return counted(
         [
             share_of("dense", judged.dense),
-            judged.share("flip", CURRENT, right=False, hidden="current"),
-            judged.share("flip", RANDOM, right=False, hidden="random"),
+            judged.lost("flip", CURRENT, hidden="current"),
+            judged.lost("flip", RANDOM, hidden="random"),
             judged.share("sufficient", ALONE),
         ]
     )

@@ -5,6 +5,7 @@ from keepset.paper.claim import Claim, above, below
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, grouped, models, paper_rows, pooled_share
 from keepset.paper.pretrained.readings import ATTENTION, ROLLOUT, TRACE
 from keepset.paper.pretrained.written import bar_claim
+from keepset.paper.result import At
 from keepset.paper.results import Results
 from keepset.paper.statistics import bounds
 from keepset.paper.table import Figure, Table
@@ -45,7 +46,7 @@ Yi-1.5-9B | rollout | | 1.00 | 1.00 | 0.16 | 0.17
 
 def dependence_cells(results: Results, model: str, task: str) -> tuple[str, ...]:
     """Examples, accuracy, solved, the two flips, sufficiency."""
-    at = {"model": model, "task": task}
+    at: At = {"model": model, "task": task}
     return (
         count(results, "dense", **at),
         cell(results, "dense", **at),
@@ -118,7 +119,7 @@ def readouts_table(results: Results) -> list[Table]:
     """``tab:trace-pretrained``."""
     groups = []
     for model in asked(results, "conflicting"):
-        at = {"model": model, "task": "conflicting"}
+        at: At = {"model": model, "task": "conflicting"}
         solved = count(results, "sufficient", **at)
         groups.append(
             [

@@ -24,7 +24,7 @@ from keepset.paper.pretrained.routers import EPOCHS, score_records
 from keepset.paper.pretrained.routing_tables import budget_table, sink_table
 from keepset.paper.pretrained.settings import BUDGET, BUDGETS, RECORDS, Setting
 from keepset.paper.pretrained.written import bar_claim, record_result
-from keepset.paper.result import Metric, RunResult
+from keepset.paper.result import At, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.testbed.tasks.records import RecordExample
 
@@ -95,7 +95,7 @@ def routing_claims(results: Results) -> list[Claim]:
     claims = []
     for model in results.coordinates("model"):
         for records in LENGTHS:
-            at = {"model": model, "task": "unique", "records": records}
+            at: At = {"model": model, "task": "unique", "records": records}
             dense = pooled_share(results, "dense", **at)
             routed = pooled_share(results, "routed", arm=arm_name(CAUSAL, "kept"), k=BUDGET, **at)
             if dense and routed:

@@ -4,6 +4,7 @@ from keepset.paper.pretrained.examples import SINGLE, TITLES
 from keepset.paper.pretrained.lessons import ARMS, IMITATION, arm_name
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, grouped, models, paper_rows
 from keepset.paper.pretrained.settings import BUDGET, BUDGETS, RECORDS
+from keepset.paper.result import At
 from keepset.paper.results import Results
 from keepset.paper.table import Table
 
@@ -42,7 +43,7 @@ COLUMNS = ("Imitation", "Imitation, no sink", "Causal", "Causal, no sink", "Rand
 
 def cells(results: Results, model: str, task: str, records: int, k: int) -> list[str]:
     """n, dense, and every arm at one budget; nothing where it was not run."""
-    at = {"model": model, "task": task, "records": records}
+    at: At = {"model": model, "task": task, "records": records}
     if count(results, "dense", **at) == "0":
         return []
     arms = [cell(results, "routed", arm=arm, k=k, **at) for arm in (*ARMS.values(), "random")]
@@ -86,7 +87,7 @@ def budget_table(results: Results) -> Table:
         for task in SINGLE:
             for k in BUDGETS:
                 found = cells(results, model, task, RECORDS, k)
-                at = {"model": model, "task": task, "records": RECORDS}
+                at: At = {"model": model, "task": task, "records": RECORDS}
                 recall = cell(results, "recall", arm=arm_name(IMITATION, "kept"), k=k, **at)
                 if found:
                     rows.append((model, f"{TITLES[task]}, k = {k}", *found, recall))

@@ -36,7 +36,7 @@ from keepset.paper.pretrained.readings import best
 from keepset.paper.pretrained.routers import router_tokens, score_records, train_record_routers
 from keepset.paper.pretrained.settings import BUDGET, SETTINGS, Setting, parts
 from keepset.paper.pretrained.written import bar_claim, config, counted, record_result
-from keepset.paper.result import Metric, RunResult
+from keepset.paper.result import At, Coordinate, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
 from keepset.paper.testbed.tasks.records import RecordExample
@@ -134,7 +134,7 @@ Qwen2.5-3B | 128 | 600 | 1.000 | - | - | 0.96 | 0.96 | 77,400 | - | - | 150 | -
 """
 
 
-def total(results: Results, what: str, **at: str | int) -> float:
+def total(results: Results, what: str, **at: Coordinate) -> float:
     """Of all parts."""
     return sum(results.values(what, **at))
 
@@ -144,7 +144,7 @@ def scaling_table(results: Results) -> Table:
     rows = []
     for model in models(results):
         for records in sorted(results.coordinates("records")):
-            at = {"model": model, "records": records}
+            at: At = {"model": model, "records": records}
             everybody = pooled_share(results, "agrees", effort="exact", among="all", **at)
             if everybody is None:
                 continue

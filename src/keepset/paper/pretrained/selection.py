@@ -16,7 +16,7 @@ from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, grouped, m
 from keepset.paper.pretrained.readings import ACCUMULATED, WINDOW, best, chance, read
 from keepset.paper.pretrained.settings import BUDGETS, RECORDS, Setting, frozen
 from keepset.paper.pretrained.written import record_result
-from keepset.paper.result import RunResult
+from keepset.paper.result import At, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
 
@@ -83,7 +83,7 @@ def statistics_table(results: Results) -> Table:
     for model in models(results):
         rows = []
         for task in SINGLE:
-            at = {"model": model, "task": task}
+            at: At = {"model": model, "task": task}
             if count(results, "dense", **at) == "0":
                 continue
             for k in BUDGETS:

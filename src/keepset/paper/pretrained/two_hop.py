@@ -28,7 +28,7 @@ from keepset.paper.pretrained.pool import (
 from keepset.paper.pretrained.readings import ATTENTION, ROLLOUT, TRACE, best, chance, read
 from keepset.paper.pretrained.settings import BUDGET, RECORDS, Setting, frozen
 from keepset.paper.pretrained.written import record_result
-from keepset.paper.result import Metric, RunResult
+from keepset.paper.result import At, Coordinate, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
 from keepset.paper.testbed.tasks.record_chains import ChainExample
@@ -79,7 +79,7 @@ def readout_metrics(
 
 
 def chain_recalls(
-    examples: Sequence[ChainExample], kept: Sequence[KeepSet], counted: Sequence[bool], **at: str
+    examples: Sequence[ChainExample], kept: Sequence[KeepSet], counted: Sequence[bool], **at: Coordinate
 ) -> list[Metric | None]:
     """How often the pointer, the value, and both are kept."""
     wanted = {
@@ -118,7 +118,7 @@ def two_hop_table(results: Results) -> Table:
     groups = []
     notes = []
     for model in models(results):
-        at = {"model": model}
+        at: At = {"model": model}
         rows = []
         for name in SELECTIONS:
             recalls = [cell(results, "recall", selection=name, of=part, **at) for part in PARTS]

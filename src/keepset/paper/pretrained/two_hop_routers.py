@@ -22,7 +22,7 @@ from keepset.paper.pretrained.routers import Kind, router_tokens, score_records,
 from keepset.paper.pretrained.settings import BUDGET, RECORDS, Setting
 from keepset.paper.pretrained.two_hop import ANNOTATED, PARTS, RANDOM, chain_recalls
 from keepset.paper.pretrained.written import record_result
-from keepset.paper.result import Metric, RunResult
+from keepset.paper.result import At, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
 from keepset.routers.targets import as_distribution
@@ -79,7 +79,7 @@ def run(scale: str, setting: Setting, part: int, numbers: range) -> RunResult:
     judged = judge(choosing(setting, examples), lambda i, solved: {arm: sets[i] for arm, sets in kept.items()})
     metrics: list[Metric | None] = [share_of("dense", judged.dense)]
     for arm, sets in kept.items():
-        at = {"router": arm[0], "label": arm[1]}
+        at: At = {"router": arm[0], "label": arm[1]}
         metrics.append(judged.share("routed", arm, **at))
         metrics += chain_recalls(examples, sets, [True] * len(examples), **at)
     counts = {"examples": len(examples), "lessons": setting.hop_lessons, "many": setting.many_hop_lessons}
@@ -115,7 +115,7 @@ def router_table(results: Results) -> Table:
     for model in models(results):
         rows = []
         for router, label in ARMS:
-            at = {"model": model, "router": router, "label": label}
+            at: At = {"model": model, "router": router, "label": label}
             if count(results, "routed", **at) != "0":
                 recalls = [cell(results, "recall", of=part, **at) for part in PARTS]
                 rows.append(
