@@ -27,6 +27,7 @@ NAMES = (
     "counterfactual_squad",
 )
 CACHES = (
+    counterfactual.articles,
     counterfactual.questions,
     counterfactual.answers_by_kind,
     counterfactual.counterfactuals,

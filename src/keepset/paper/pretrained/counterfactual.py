@@ -41,11 +41,16 @@ def kind(answer: str) -> str:
 
 
 @lru_cache(maxsize=2)
+def articles(data: Path, split: str) -> list[SquadArticle]:
+    return read_articles(data / FILES[split], SENTENCES)
+
+
+@lru_cache(maxsize=2)
 def questions(data: Path, split: str) -> list[tuple[SquadArticle, ArticleQuestion]]:
     """One of every window of sentences, in an order of chance."""
     rng = random.Random(seeds.EVALUATION.seed(RUN, int(split == TUNE)))
     found = []
-    for article in read_articles(data / FILES[split], SENTENCES):
+    for article in articles(data, split):
         windows: dict[int, list[ArticleQuestion]] = {}
         for asked in article.asked:
             if len(asked.answers[0].split()) <= MOST_WORDS and asked.answers[0] not in asked.question:
@@ -59,7 +64,7 @@ def questions(data: Path, split: str) -> list[tuple[SquadArticle, ArticleQuestio
 def answers_by_kind(data: Path, split: str) -> dict[str, list[str]]:
     """Kind -> the different answers of all questions, as substitutes."""
     found: dict[str, list[str]] = {}
-    for answer in sorted({asked.answers[0] for _, asked in questions(data, split)}):
+    for answer in sorted({asked.answers[0] for article in articles(data, split) for asked in article.asked}):
         found.setdefault(kind(answer), []).append(answer)
     return found
 
