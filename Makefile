@@ -2,8 +2,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 KVPRESS := 0.5.5
+CHROMIUM ?= chromium
+BROWSER := $(CHROMIUM) --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync --hide-scrollbars
 
-.PHONY: help setup quickstart check test bench kvpress-compare reproduce report clean
+.PHONY: help setup quickstart check test docs browser pictures screenshots bench kvpress-compare reproduce report clean
 
 help: ## what the targets do
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -24,8 +26,24 @@ check: setup ## ruff and mypy
 	$(BIN)/ruff format --check src tests
 	$(BIN)/mypy
 
-test: setup ## the whole test suite
-	$(BIN)/pytest
+test: setup browser ## the whole test suite
+	$(BIN)/pytest -rs
+
+browser: ## Chromium for the tests of the page, on Debian as root; elsewhere they are skipped without it
+	@command -v chromium > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null \
+	  && apt-get -qq update && apt-get -qq install --yes --no-install-recommends chromium > /dev/null; } \
+	  || echo "no Chromium, and none could be installed: the tests that need a browser are skipped"
+
+screenshots: setup browser ## the pictures of docs/explore.md into docs/images
+	$(BIN)/python -m tests.explore.screenshots docs/images
+
+docs: setup ## the documentation site, into site/; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+pictures: setup browser ## the picture of an explanation, into docs/images
+	mkdir -p build/pictures
+	$(BIN)/keepset explain --context docs/examples/harbour.txt --question "Who was the first keeper of the lighthouse?" --html build/pictures/explain.html
+	$(BROWSER) --window-size=1000,960 --screenshot=docs/images/explain.png file://$(CURDIR)/build/pictures/explain.html
 
 bench: setup ## benchmarks (not tests; timings depend on the machine)
 	$(BIN)/keepset bench engine
@@ -42,4 +60,4 @@ report: setup ## tables and figures from results/ into docs/results/
 	$(BIN)/keepset report
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv site build .mypy_cache .ruff_cache .pytest_cache

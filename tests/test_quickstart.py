@@ -13,7 +13,7 @@ from keepset.interventions import Ask, Fast
 from keepset.paper.bench.models import tiny_model
 from keepset.policies import POLICIES
 from keepset.quickstart import Fact, FactSheet, QuickstartSize, run_on, run_quickstart, sample_sheets
-from keepset.quickstart_page import PolicyCount, QuickstartOutcome, quickstart_figure, verdict
+from keepset.quickstart_page import MARKS, PolicyCount, QuickstartOutcome, quickstart_figure, quickstart_page, verdict
 from keepset.seeds import EVALUATION, ROUTER_DOCUMENTS
 from keepset.text.example import text_example
 
@@ -110,8 +110,17 @@ def test_the_legend_covers_no_point_and_words_say_what_was_counted() -> None:
     legend, axes = picture.index('id="legend_1"'), picture.index('id="patch_2"')
     tops = [float(picture[at:].split('d="M ', 1)[1].split()[1]) for at in (legend, axes)]
     assert tops[0] < tops[1], "above the axes"
+    assert len({marker for marker, _, _ in MARKS}) == len(MARKS), "budgets are told apart without colours"
     assert outcome.share(counts[0])[0] == 0.9
     assert outcome.share(counts[0])[1] < 0.9 < outcome.share(counts[0])[2]
+
+
+def test_the_page_says_how_much_an_interval_tells() -> None:
+    counts = (PolicyCount("<causal>", 0.1, 18, 17, False), PolicyCount("KVzip", 0.1, 9, 8, False))
+    page = quickstart_page(QuickstartOutcome("tiny", 1_024, 12, 48, 8, 20, counts), [])
+    assert "intervals overlap" in page
+    assert '0.90 <span class="soft">(0.70 to 0.97); facts 0.85' in page
+    assert "&lt;causal&gt;" in page.split("</svg>")[1]
 
 
 def test_a_folder_with_other_things_stays_as_it_is(tmp_path: Path) -> None:

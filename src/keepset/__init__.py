@@ -1,13 +1,14 @@
 """keepset finds the context a language model's answer depends on, and keeps only that."""
 
-from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from keepset.lazily import on_first_use
 
 if TYPE_CHECKING:
     from keepset.compression import Compressed, Compressor, compress
     from keepset.explain import explain
-    from keepset.jobs.runner import label
+    from keepset.jobs.label_data import label
     from keepset.jobs.training import train
     from keepset.models.loading import load_model
     from keepset.policies import POLICIES
@@ -47,17 +48,13 @@ _HOMES = {
     "Pruner": "keepset.pruning.pruner",
     "compress": "keepset.compression",
     "explain": "keepset.explain",
-    "label": "keepset.jobs.runner",
+    "label": "keepset.jobs.label_data",
     "load_model": "keepset.models.loading",
     "train": "keepset.jobs.training",
 }
 
-
-def __getattr__(name: str) -> Any:
-    # On first use: importing keepset must not import torch, which reading results does not need.
-    if name not in _HOMES:
-        raise AttributeError(f"module 'keepset' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+# Importing keepset must not import torch, which reading results does not need.
+__getattr__ = on_first_use(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,8 @@
 """The command line: each command is a few lines that call the library."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +17,7 @@ from keepset.files import check_output, write_text
 from keepset.terminal import harmless, one_line
 
 if TYPE_CHECKING:
+    from keepset.jobs import Finished
     from keepset.paper.experiment import Experiment, Jobs
 
 COMMANDS = (
@@ -29,6 +32,7 @@ COMMANDS = (
     "prune",
     "ask",
     "compress",
+    "explore",
     "bench",
     "reproduce",
     "report",
@@ -73,6 +77,11 @@ labels_app = typer.Typer(
 )
 out_console = Console()
 err_console = Console(stderr=True)
+
+
+def _say(text: str) -> None:
+    """A line that may hold a name somebody else chose."""
+    out_console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_version(wanted: bool) -> None:
@@ -144,7 +153,9 @@ def models_fetch(
 def teacher_train(
     out: Annotated[Path, typer.Option(help="Folder for weights, config and metrics; an unfinished run goes on.")],
     preset: Annotated[str, typer.Option(help="smoke, small or paper.")] = "small",
-    mixture: Annotated[str, typer.Option(help="single-hop, five-task or hardened.")] = "five-task",
+    mixture: Annotated[
+        str, typer.Option(help="single-hop, paper-records, five-task, paper-chains, ... or hardened.")
+    ] = "five-task",
     seed: Annotated[int, typer.Option(min=0, max=999, help="Run number: weights and data stream.")] = 0,
     optimizer: Annotated[str | None, typer.Option(help="adamw or muon, instead of the preset's.")] = None,
     bf16: Annotated[bool, typer.Option("--bf16", help="Matrix products in bfloat16.")] = False,
@@ -166,7 +177,7 @@ def teacher_train(
     if optimizer:
         config = with_optimizer(config, optimizer)
     train_teacher(config, out, device=device, checkpoint_every=checkpoint_every)
-    out_console.print(f"teacher in {out}: weights, teacher.json, metrics.json")
+    _say(f"teacher in {out}: weights, teacher.json, metrics.json")
 
 
 @teacher_app.command("evaluate", epilog=example("keepset teacher evaluate teachers/small/five-task-0"))
@@ -187,18 +198,16 @@ def teacher_evaluate(
     out_console.print(metrics_table(f"{result.config['mixture']}, seed {result.config['seed']}", result.metrics))
     if out:
         save_result(result, out)
-        out_console.print(f"written to {out}")
+        _say(f"written to {out}")
 
 
-@app.command(
-    epilog=example(
-        'keepset explain --model smollm2-135m-instruct --context docs/examples/harbour.txt --question "Who kept it?"'
-    )
-)
+@app.command(epilog=example('keepset explain --context docs/examples/harbour.txt --question "Who kept it?"'))
 def explain(
-    model: Annotated[str, typer.Option(help="A name from 'keepset models list', a folder, a .gguf file or a hub id.")],
     context: Annotated[Path, typer.Option(help="Text file to look for evidence in; - reads standard input.")],
     question: Annotated[list[str], typer.Option(help="What to ask about it; repeat the option for several.")],
+    model: Annotated[
+        str, typer.Option(help="A name from 'keepset models list', a folder, a .gguf file or a hub id.")
+    ] = "smollm2-135m-instruct",
     answer: Annotated[str | None, typer.Option(help="Explain this instead of the whole reply.")] = None,
     blocks: Annotated[str, typer.Option(help="sentence, paragraph, line or a number of tokens.")] = "sentence",
     effort: Annotated[str, typer.Option(help="evidence, exact, grouped or certified.")] = "evidence",
@@ -231,6 +240,15 @@ def explain(
         write_text(html, html_page(reports))
 
 
+ShardRows = Annotated[int, typer.Option(min=1, help="Rows per Parquet file.")]
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes with a model each; with ray, actors: one per GPU or CPU.")
+]
+Engine = Annotated[str, typer.Option(help="local or ray.")]
+Address = Annotated[str | None, typer.Option(help="Of a running Ray cluster; one of this machine if none.")]
+Split = Annotated[str | None, typer.Option(help="Of a data set; the only one, or train.")]
+
+
 @app.command(epilog=example("keepset label docs/examples/facts.jsonl --model smollm2-135m-instruct --out labels"))
 def label(
     data: Annotated[
@@ -244,45 +262,53 @@ def label(
     out: Annotated[Path | None, typer.Option(help="Folder for the labels; an unfinished job goes on.")] = None,
     blocks: Annotated[str, typer.Option(help="sentence, paragraph, line or a number of tokens.")] = "sentence",
     effort: Annotated[str, typer.Option(help="evidence, exact, grouped or certified.")] = "evidence",
-    shard_rows: Annotated[int, typer.Option(min=1, help="Rows per Parquet file.")] = 256,
+    shard_rows: ShardRows = 256,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
     quantize: Annotated[str | None, typer.Option(help="int8: faster where the CPU multiplies whole numbers.")] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes with a model each; with ray, actors: one per GPU or CPU.")
-    ] = None,
-    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
-    address: Annotated[str | None, typer.Option(help="Of a running Ray cluster; one of this machine if none.")] = None,
+    workers: Workers = None,
+    engine: Engine = "local",
+    address: Address = None,
     column: Annotated[
         list[str] | None, typer.Option(help="question=query: a field has another name in the data; repeat the option.")
     ] = None,
-    split: Annotated[str | None, typer.Option(help="Of a data set; the only one, or train.")] = None,
+    split: Split = None,
     estimate: Annotated[
         bool, typer.Option("--estimate", help="Only say how long it would take; --out is not needed.")
     ] = False,
 ) -> None:
     """Evidence sets for every row of a data set, as Parquet; run the same command again to go on."""
-    from keepset.jobs import Terminated
     from keepset.jobs import estimate as estimate_labelling
     from keepset.jobs import label as label_data
     from keepset.models.quantize import check_quantize
 
     columns, rounded = _columns(column or []), check_quantize(quantize)
     if estimate:
-        text = estimate_labelling(data, model, blocks, effort, device, rounded, workers, columns, split)
-        out_console.print(text, markup=False, highlight=False, soft_wrap=True)
+        _say(estimate_labelling(data, model, blocks, effort, device, rounded, workers, columns, split))
         return
     if out is None:
         raise ValueError("out: expected a folder for the labels, got none; give one with --out")
     check_output(out, folder=True)
     where = (workers, engine, address)
-    try:
+    with _stoppable():
         done = label_data(data, model, out, blocks, effort, shard_rows, device, rounded, *where, columns, split)
+    _say_finished(done, "rows labelled", out)
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Inside, a signal that stops the job is one line and its exit code."""
+    from keepset.jobs import Terminated
+
+    try:
+        yield
     except KeyboardInterrupt as stop:
         Console(stderr=True).print("stopped; what was finished stays: run the same command again to go on")
         raise typer.Exit(143 if isinstance(stop, Terminated) else 130) from stop
-    rejects = f"; {done.rejected:,} rejected, see {out / 'rejects.jsonl'}" if done.rejected else ""
-    text = f"{done.rows:,} rows labelled in {out}{rejects} ({done.seconds:.0f} s)"
-    out_console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _say_finished(done: "Finished", what: str, out: Path) -> None:
+    rejects = f"; {done.rejected:,} rejected, see {done.rejects}" if done.rejected else ""
+    _say(f"{done.rows:,} {what} in {out}{rejects} ({done.seconds:.0f} s)")
 
 
 def _columns(given: list[str]) -> dict[str, str]:
@@ -347,8 +373,7 @@ def train(
     router = train_router(labels, model, regime, target, steps, seed, device)
     router.save_pretrained(out)
     cut = describe(router.blocks)
-    text = f"router in {out}: {router.regime}, {router.target}, for {router.reads.name} and {cut}"
-    out_console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)
+    _say(f"router in {out}: {router.regime}, {router.target}, for {router.reads.name} and {cut}")
 
 
 class NamesPolicies(TyperCommand):
@@ -401,7 +426,7 @@ def prune(
     if text:
         write_text(text, pruned.text + "\n")
     pruned.report().show(out_console)
-    out_console.print(f"written to {out}", markup=False, highlight=False, soft_wrap=True)
+    _say(f"written to {out}")
 
 
 @app.command(epilog=example('keepset ask harbour.pruned "Who was the first keeper?"'))
@@ -425,15 +450,35 @@ def ask(
 
 @app.command(epilog=example("keepset compress docs/examples/harbour.txt --budget 0.25"))
 def compress(
-    document: Annotated[Path, typer.Argument(help="Text file to compress; - reads standard input as it comes.")],
-    budget: Annotated[str, typer.Option(help="0.25 of the tokens, or 500 tokens.")] = "0.25",
+    document: Annotated[
+        Path,
+        typer.Argument(
+            help="Text file; - reads standard input as it comes. With --out: a folder of text files, or JSONL (gzip or "
+            "not), Parquet or datasets:NAME with text, and id if wanted."
+        ),
+    ],
+    budget: Annotated[str, typer.Option(help="0.25 of the tokens, or 500 tokens; of each text.")] = "0.25",
     question: Annotated[str | None, typer.Option(help="Keep what answers this; not needed.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+    out: Annotated[Path | None, typer.Option(help="Folder for many texts; an unfinished job goes on.")] = None,
+    workers: Workers = None,
+    engine: Engine = "local",
+    address: Address = None,
+    shard_rows: ShardRows = 256,
+    column: Annotated[
+        list[str] | None, typer.Option(help="text=body: a field has another name in the table; repeat the option.")
+    ] = None,
+    split: Split = None,
 ) -> None:
-    """Make a text short for any engine: its most useful sentences, whole and in order, on standard output."""
+    """Make texts short for any engine: their most useful sentences, whole and in order; one goes to standard output."""
     from keepset.compression.commands import compress_standard_input, compress_text
     from keepset.text.reading import read_context
 
+    if out is not None:
+        _compress_many(document, out, budget, question, device, (workers, engine, address), shard_rows, column, split)
+        return
+    if document.is_dir() or workers or address or engine != "local" or column or split:
+        raise ValueError("out: expected a folder for what is kept of many texts, got none; give one with --out")
     if str(document) == "-":
         compress_standard_input(budget, question, device)
         return
@@ -442,6 +487,47 @@ def compress(
     typer.echo(short.text)
     said = f"{short.tokens_after:,} of {short.tokens_before:,} tokens kept"
     err_console.print(said, markup=False, highlight=False, soft_wrap=True)
+
+
+def _compress_many(
+    data: Path,
+    out: Path,
+    budget: str,
+    question: str | None,
+    device: str,
+    where: tuple[int | None, str, str | None],
+    shard_rows: int,
+    column: list[str] | None,
+    split: str | None,
+) -> None:
+    from keepset.compression.compressor import parse_text_budget
+    from keepset.jobs import compress_data
+
+    check_output(out, folder=True)
+    columns, allowed = _columns(column or []), parse_text_budget(budget)
+    with _stoppable():
+        done = compress_data(data, out, allowed, question, shard_rows, device, *where, columns, split)
+    _say_finished(done, "texts compressed", out)
+
+
+@app.command(epilog=example("keepset explore --model smollm2-135m-instruct"))
+def explore(
+    model: Annotated[
+        str, typer.Option(help="A name from 'keepset models list', a folder, a .gguf file or a hub id.")
+    ] = "smollm2-135m-instruct",
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="The first free one from 7860 on if none.")] = None,
+    results: Annotated[
+        Path | None, typer.Option(file_okay=False, exists=True, help="Of the paper; docs/results of the repository.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")] = "cpu",
+) -> None:
+    """A page on this machine: what a reply rests on, what of a document to keep, and the paper claim by claim."""
+    from keepset.explore.server import explore as serve_page
+
+    def tell(text: str) -> None:
+        out_console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    serve_page(model, port, results, device, tell)
 
 
 @app.command(epilog=example("keepset bench engine"))
@@ -545,17 +631,24 @@ def report(
     results: Annotated[Path, typer.Option(help="Folder of result files.")] = Path("results"),
     docs: Annotated[Path, typer.Option(help="Folder for tables, figures, claims and the paper map.")] = Path("docs"),
     scale: Annotated[str, typer.Option(help="smoke, small or paper.")] = "small",
+    out: Annotated[Path | None, typer.Option(help="Instead: HTML pages for a browser, into this folder.")] = None,
 ) -> None:
     """Tables, figures, claims and the paper map from the tracked results; with a name, one table on the terminal."""
+    from keepset.paper.pages import write_pages
     from keepset.paper.report import render_one, write_reports
     from keepset.paper.results import read_results
 
-    if name is None:
+    if out and name:
+        raise ValueError(f"out: expected no name beside it, because pages show all results, got {name!r}")
+    if out:
+        check_output(out, folder=True)
+        out_console.print(f"{len(write_pages(results, out, scale))} pages; begin with {out / 'index.html'}")
+    elif name is None:
         check_output(docs, folder=True)
         for path in write_reports(results, docs, scale):
             out_console.print(str(path))
-        return
-    typer.echo(render_one(name, read_results(results, scale)))
+    else:
+        typer.echo(render_one(name, read_results(results, scale)))
 
 
 def main() -> None:

@@ -41,8 +41,8 @@ ROWS, WIDTH, REPEATS = 128, 1_024, 5
 """A product of a small model's size; the best of a few tells more than their mean on a busy machine."""
 OF_AN_EXTRA = re.compile(r"""([\w.-]+).*;.*extra *== *["']([\w.-]+)["']""")
 """A requirement as the package's metadata has it: captum==0.9.0; extra == "peers"."""
-DEVELOPMENT = "dev"
-"""The extra of those who change keepset: nothing a user misses."""
+DEVELOPMENT = ("dev", "docs")
+"""The extras of those who change keepset: nothing a user misses."""
 FIRST_COLUMN = 17
 
 
@@ -167,7 +167,7 @@ def extras(requirements: Iterable[str]) -> Iterator[Finding]:
     missing: dict[str, list[str]] = {}
     for found in filter(None, map(OF_AN_EXTRA.match, requirements)):
         package, extra = found.groups()
-        if extra != DEVELOPMENT and not _installed(package):
+        if extra not in DEVELOPMENT and not _installed(package):
             missing.setdefault(extra, []).append(package)
     for extra, packages in missing.items():
         yield Finding(f"extra {extra}", f"not here: {', '.join(packages)}", f"pip install 'keepset[{extra}]'")

@@ -34,6 +34,9 @@ OWNER = re.compile(r"\.([0-9a-f]{8})-(\d+)-[0-9a-f]{8}\.(tmp|old)$")
 FOREIGN_AGE = 86_400.0
 """Seconds after which what another host has left behind counts as left over: its processes cannot be asked."""
 
+LONGEST_NAME = 200
+"""Bytes of a name that stay in the temporary one: file systems take 255 in all."""
+
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """For ``renameat2`` of Linux."""
 
@@ -78,7 +81,15 @@ def replacing_file(path: Path) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     clear_leftovers(path.parent, glob.escape(path.name))
-    temporary = _temporary(path)
+    with writing_file(path) as temporary:
+        yield temporary
+
+
+@contextmanager
+def writing_file(path: Path) -> Iterator[Path]:
+    """The same without clearing up, which looks through the whole folder: for many files, after ``clear_leftovers``."""
+    short = path.name.encode("utf-8", errors="surrogateescape")[:LONGEST_NAME].decode("utf-8", errors="ignore")
+    temporary = _temporary(path.with_name(short))
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | NO_FOLLOW, 0o666))
     try:
         yield temporary
@@ -124,11 +135,13 @@ def open_appending(path: Path) -> BinaryIO:
 
 
 def refuse_link(path: Path) -> None:
-    """A link would send what is written here somewhere else."""
+    """A link would send what is written here somewhere else, and a pipe would wait for somebody to read it."""
     if path.is_symlink():
         raise ValueError(
             f"{path}: expected a file or folder of its own, got a symbolic link to {os.readlink(path)}; remove the link"
         )
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ValueError(f"{path}: expected a file or folder of its own, got a device or a pipe; remove it")
 
 
 @contextmanager
@@ -175,6 +188,14 @@ def read_record(path: Path, kind: type[M], expected: str) -> M:
         wrong = {".".join(map(str, found["loc"])) or "the whole": found["msg"] for found in error.errors()}
         said = "; ".join(f"{field}: {message}" for field, message in list(wrong.items())[:3])
         raise ValueError(f"{path}: expected {expected}, got something else ({said})") from error
+
+
+def as_path(name: str, value: object) -> Path:
+    """The path that somebody gave for ``name``."""
+    if not isinstance(value, str | Path) or not str(value):
+        got = repr(value) if isinstance(value, str) else type(value).__name__
+        raise ValueError(f"{name}: expected a path, got {got}")
+    return Path(value)
 
 
 def check_output(path: Path, folder: bool = False) -> None:

@@ -12,6 +12,17 @@ from keepset.statistics import wilson
 
 SHOWN_ATTENDED = 3
 """Most attended lines that are shown beside the evidence."""
+MARKS = (("o", "attention", "white"), ("s", "causal", None), ("^", "ablation", None))
+"""Marker, colour and filling, budget by budget: told apart without colours too."""
+STYLE = """
+svg { max-width: 100%; height: auto; background: #ffffff; border-radius: 6px; margin: .5rem 0 1.25rem; }
+.answer { margin: 1.75rem 0 .5rem; }
+h1 { margin-bottom: .9rem; }
+h2 { margin-top: 3rem; }
+td, th { padding-top: .4rem; padding-bottom: .4rem; }
+@media (max-width: 36rem) { .says { min-width: 0; } table { font-size: .8rem; } th { white-space: normal; }
+  td, th { padding-right: .45rem; } }
+"""
 
 
 @dataclass(frozen=True)
@@ -117,9 +128,18 @@ def quickstart_figure(outcome: QuickstartOutcome) -> str:
         shares = [outcome.share(counts[number]) for _, counts in rows]
         values = [value for value, _, _ in shares]
         errors = [[value - low for value, low, _ in shares], [high - value for value, _, high in shares]]
-        places = [place + 0.18 * (number - (len(outcome.budgets) - 1) / 2) for place in range(len(rows))]
-        colour = COLOURS["causal"] if number else COLOURS["attention"]
-        axes.errorbar(values, places, xerr=errors, fmt="o", color=colour, capsize=2, label=f"{budget:.0%} kept")
+        places = [place + 0.3 * (number - (len(outcome.budgets) - 1) / 2) for place in range(len(rows))]
+        marker, colour, filling = MARKS[number % len(MARKS)]
+        axes.errorbar(
+            values,
+            places,
+            xerr=errors,
+            fmt=marker,
+            color=COLOURS[colour],
+            markerfacecolor=filling or COLOURS[colour],
+            capsize=2,
+            label=f"{budget:.0%} of the lines kept",
+        )
     axes.set_yticks(range(len(rows)), [title for title, _ in rows])
     axes.set_xlim(-0.03, 1.03)
     axes.set_xlabel(
@@ -139,14 +159,18 @@ def quickstart_page(outcome: QuickstartOutcome, labelled: list[LabelRow]) -> str
 <h2>Pruned before the question is known</h2>
 {picture}
 <div class="scroll">{_counts(outcome)}</div>
+<p class="soft">Each share is of the {outcome.answers} answers that the model gives from the whole of
+{outcome.documents} documents; in brackets its 95 % interval. Policies whose intervals overlap widely cannot be told
+apart by so few, and answers about one document are not independent, so the intervals are rather too narrow. Facts:
+the share of them whose line was kept.</p>
 <p class="soft">The routers learned from {outcome.labelled_questions} questions about {outcome.training_documents} other
 documents, whose evidence was found by hiding lines.</p>
 <h2>What an answer rests on</h2>
 <p class="soft">Lines were hidden and the answer watched: every line was left alone, and where none was enough, with
-others. A dot: the evidence set, found that way. The most attended lines stand beside it.</p>
+others. A dot: evidence, found that way. The most attended lines stand beside it.</p>
 {"".join(map(_labelled, labelled))}
 """
-    return document("keepset quickstart", body, style=" svg { max-width: 100%; height: auto; }")
+    return document("keepset quickstart", body, style=STYLE)
 
 
 def shown_lines(row: LabelRow) -> list[int]:
@@ -156,20 +180,19 @@ def shown_lines(row: LabelRow) -> list[int]:
 
 
 def _counts(outcome: QuickstartOutcome) -> str:
+    """Policies down, budgets across: three columns, which fit a narrow window."""
     rows = []
-    for count in outcome.counts:
-        value, low, high = outcome.share(count)
-        rows.append(
-            f'<tr><td>{escape(count.policy)}</td><td class="number">{count.budget:.0%}</td>'
-            f'<td class="number">{value:.2f} ({low:.2f} to {high:.2f})</td><td class="number">{outcome.answers}</td>'
-            f'<td class="number">{outcome.documents}</td>'
-            f'<td class="number">{count.facts_kept / outcome.answers:.2f}</td></tr>'
-        )
-    return (
-        '<table><tr><th>policy</th><th class="number">lines kept</th><th class="number">answers preserved</th>'
-        '<th class="number">answers</th><th class="number">documents</th><th class="number">facts kept</th></tr>'
-        f"{''.join(rows)}</table>"
-    )
+    for title, counts in outcome.rows().items():
+        cells = ""
+        for count in counts:
+            value, low, high = outcome.share(count)
+            cells += (
+                f'<td>{value:.2f} <span class="soft">({low:.2f} to {high:.2f}); '
+                f"facts {count.facts_kept / outcome.answers:.2f}</span></td>"
+            )
+        rows.append(f"<tr><td>{escape(title)}</td>{cells}</tr>")
+    heads = "".join(f"<th>answers preserved, {b:.0%} of lines</th>" for b in outcome.budgets)
+    return f"<table><tr><th>policy</th>{heads}</tr>{''.join(rows)}</table>"
 
 
 def _labelled(row: LabelRow) -> str:
@@ -181,8 +204,8 @@ def _labelled(row: LabelRow) -> str:
     )
     return (
         f'<p class="answer">{escape(row.question)} <b>{escape(row.answer)}</b></p>'
-        '<table><tr><th></th><th class="number">line</th><th>text</th><th class="number">attention</th>'
-        f'<th class="number">alone</th></tr>{rows}</table>'
+        '<div class="scroll"><table><tr><th></th><th class="number">line</th><th>text</th>'
+        f'<th class="number">attention</th><th class="number">alone</th></tr>{rows}</table></div>'
     )
 
 

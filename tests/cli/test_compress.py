@@ -8,12 +8,14 @@ import pytest
 
 from keepset.cli import main
 from keepset.compression import commands
+from keepset.jobs import compressing
 from tests.tiny_compressor import TEXT, tiny_compressor
 
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "Compressor", lambda device: tiny_compressor())
+    monkeypatch.setattr(compressing, "Compressor", lambda *_: tiny_compressor())
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -45,6 +47,23 @@ def test_a_question_and_a_number_of_tokens(
 ) -> None:
     assert run(monkeypatch, report, "--budget", "60", "--question", "Who ran the pier?") == 0
     assert capsys.readouterr().out == tiny_compressor().compress(TEXT, 60, "Who ran the pier?").text + "\n"
+
+
+def test_a_folder_becomes_a_folder(
+    report: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "reports").mkdir()
+    Path(report).rename(tmp_path / "reports" / "report.txt")
+    (tmp_path / "reports" / "\x1b[2J").write_bytes(b"\xff")
+    for done_before in ("0", "2"):
+        assert run(monkeypatch, "reports", "--out", "short", "--budget", "0.4") == 0
+        printed = capsys.readouterr()
+        assert printed.out.startswith("1 texts compressed in short; 1 rejected, see short/.keepset/rejects.jsonl (")
+        assert f"reports: rows 2, shards 1, done before {done_before}" in printed.err
+    assert (tmp_path / "short" / "report.txt").read_text() == tiny_compressor().compress(TEXT, 0.4).text + "\n"
+    assert run(monkeypatch, "reports", "--out", "short", "--budget", "0.5") == 1
+    assert "budget was '0.4 share of tokens', is '0.5 share of tokens'" in capsys.readouterr().err
 
 
 class Piped:
@@ -82,6 +101,11 @@ def test_standard_input_without_text_is_one_clear_line(
         (("nowhere.txt",), "nowhere.txt: expected a text file"),
         (("empty.txt",), "text: expected some text to compress"),
         (("report.txt", "--question", " "), "question: expected some text"),
+        (("folder",), "out: expected a folder for what is kept of many texts, got none; give one with --out"),
+        (("report.txt", "--workers", "2"), "out: expected a folder for what is kept of many texts"),
+        (("report.txt", "--out", "short"), "a single text goes to standard output: keepset compress report.txt >"),
+        (("folder", "--out", "report.txt"), "report.txt: expected a new folder, got a file"),
+        (("folder", "--out", "short", "--budget", "a lot"), "budget: expected a share of the tokens (0.25)"),
     ],
 )
 def test_mistakes_are_one_clear_line(
@@ -94,6 +118,7 @@ def test_mistakes_are_one_clear_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.txt").write_text(" \n")
+    (tmp_path / "folder").mkdir()
     assert run(monkeypatch, *arguments) == 1
     printed = capsys.readouterr()
     assert error in printed.err

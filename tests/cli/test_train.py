@@ -14,9 +14,10 @@ import keepset
 from keepset.blocks import Span
 from keepset.cli import main
 from keepset.files import sha256
-from keepset.jobs.labelling import Loaded
-from keepset.jobs.manifest import Manifest, read_manifest
-from keepset.jobs.stored import check_labels
+from keepset.jobs.kinds import LABELS
+from keepset.jobs.labelling import LabelRow, Loaded
+from keepset.jobs.manifest import read_manifest
+from keepset.jobs.stored import LabelManifest, check_labels
 from keepset.jobs.tables import read_rows
 from keepset.jobs.training import read_documents, router_examples, teaches
 from keepset.paper.bench.models import tiny_model
@@ -94,9 +95,9 @@ def relabel(labels: Path, out: Path) -> Path:
     return out
 
 
-def stamped(folder: Path, shards: int | None = None) -> Manifest:
+def stamped(folder: Path, shards: int | None = None) -> LabelManifest:
     """A manifest of the (first) tables as they are now."""
-    manifest = read_manifest(folder / "manifest.json")
+    manifest = read_manifest(folder / "manifest.json", LABELS)
     assert manifest is not None
     now = [
         shard.model_copy(update={"sha256": sha256(folder / shard.file), "rejects_sha256": None})
@@ -190,7 +191,7 @@ def test_rows_of_worth_count_whether_or_not_the_model_answers(labels: Path, tmp_
     folder = relabel(labels, tmp_path / "labels")
     manifest = check_labels(folder)
     path = folder / manifest.shards[0].file
-    (first, second, *_) = read_rows(path)
+    (first, second, *_) = read_rows(path, LabelRow)
     assert first.rule == second.rule == "paper"
     assert teaches(first)
     assert not teaches(first.model_copy(update={"clean_correct": False}))
@@ -305,7 +306,7 @@ def test_labels_that_teach_nothing(labels: Path, tiny: Loaded, tmp_path: Path) -
     with pytest.raises(ValueError, match=r"shard-00000\.parquet: expected the bytes that were written"):
         keepset.train(folder, model=tiny)
     stamped(folder)
-    with pytest.raises(ValueError, match=r"shard-00000\.parquet: expected a table written by 'keepset label'"):
+    with pytest.raises(ValueError, match=r"shard-00000\.parquet: expected a table with id, line, question"):
         keepset.train(folder, model=tiny)
     stamped(folder, 0)
     with pytest.raises(ValueError, match="expected finished labels, got none yet; run 'keepset label' again"):

@@ -1,5 +1,6 @@
 """Text in, text out: what is kept is whole, in order, within the budget, and what the scores say."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,7 @@ def test_no_text_is_one_clear_line(text: str) -> None:
 
 
 def test_an_empty_question_is_one_clear_line() -> None:
-    with pytest.raises(ValueError, match="question: expected some text, or no question, got ' '"):
+    with pytest.raises(ValueError, match="question: expected some text, got ' '"):
         tiny_compressor().compress(TEXT, 0.5, " ")
 
 
@@ -177,3 +178,22 @@ def test_the_shipped_router_finds_the_sentence_that_answers() -> None:
         pytest.skip("smollm2-135m-instruct is not fetched on this machine")
     short = Compressor().compress(TEXT, 0.25, "Who ran the pier until the war?")
     assert "Dr. Vane ran it until the war!" in short.text
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda c: c.compress(None, 0.5), "text: expected some text, got NoneType"),
+        (lambda c: c.compress(b"The pier.", 0.5), "text: expected some text, got bytes"),
+        (lambda c: c.compress("bad \udcff", 0.5), "text: expected text in UTF-8, got bytes that are not"),
+        (lambda c: c.compress_together("The pier.", 0.5), "texts: expected a list of texts, got str"),
+        (lambda c: c.compress_together(None, 0.5), "texts: expected a list of texts, got NoneType"),
+        (lambda c: c.compress_together(["The pier.", 3], 0.5), "text: expected some text, got int"),
+        (lambda c: c.compress("The pier.", 0.5, 7), "question: expected some text, got int"),
+        (lambda c: c.compress("The pier.", 0.5, "\udcff"), "question: expected text in UTF-8"),
+        (lambda c: c.score(None), "text: expected some text, got NoneType"),
+    ],
+)
+def test_wrong_types_are_named(call: Callable[[Compressor], object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        call(tiny_compressor())

@@ -39,10 +39,25 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def run(copied: Path, code: str, cwd: Path | None = None) -> str:
+FOLLOWED = """
+import keepset
+from keepset.cli import app
+from keepset.paper.catalogue import experiments
+for name in ("eviction", "memory"):
+    print(name, [job for job in experiments()[name].jobs("small") if "longest" in job])
+print(keepset.READOUTS["last_layer"].__name__)
+for words in (["reproduce", "first_block", "--scale", "smoke"], ["report", "first-block", "--scale", "smoke"]):
+    app(words, standalone_mode=False)
+"""
+
+
+@pytest.fixture(scope="module")
+def followed(copied: Path, untrained_teachers: Path) -> str:
+    """What a new process says that has the new files; it runs in the copy's folder, beside untrained teachers."""
+    shutil.copytree(untrained_teachers, copied, dirs_exist_ok=True)
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=cwd or copied,
+        [sys.executable, "-c", FOLLOWED],
+        cwd=copied,
         env={"PYTHONPATH": str(copied / "src"), "PATH": "/usr/bin:/bin", "HOME": str(copied), "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
@@ -57,30 +72,15 @@ def test_the_page_has_a_policy_a_readout_and_a_table() -> None:
     assert [inside for _, inside, _ in LINES] == ["POLICIES", "READOUTS"]
 
 
-def test_the_policy_is_in_every_comparison_and_the_readout_is_there(copied: Path) -> None:
-    code = """
-import keepset
-from keepset.policies import POLICIES
-from keepset.paper.catalogue import experiments
-assert "longest" in POLICIES
-for name in ("eviction", "memory"):
-    new = [job for job in experiments()[name].jobs("small") if "longest" in job]
-    assert new, name
-print(keepset.READOUTS["last_layer"].__name__)
-"""
-    assert run(copied, code).strip() == "last_layer_attention"
+def test_the_policy_is_in_every_comparison_and_the_readout_is_there(followed: str) -> None:
+    for name in ("eviction", "memory"):
+        assert re.search(rf"^{name} \['.*longest", followed, re.MULTILINE), name
+    assert "\nlast_layer_attention\n" in followed
 
 
-def test_the_table_runs_and_renders(copied: Path, untrained: Path) -> None:
-    code = """
-import sys
-from keepset.cli import app
-for words in (["reproduce", "first_block", "--scale", "smoke"], ["report", "first-block", "--scale", "smoke"]):
-    app(words, standalone_mode=False)
-"""
-    written = run(copied, code, cwd=untrained)
-    assert "| Teacher | Share |" in written
-    assert (untrained / "results" / "smoke" / "first_block" / "five-task-0.json").exists()
+def test_the_table_runs_and_renders(copied: Path, followed: str) -> None:
+    assert "| Teacher | Share |" in followed
+    assert (copied / "results" / "smoke" / "first_block" / "five-task-0.json").exists()
 
 
 def test_three_lines_make_a_table_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,14 +60,11 @@ def test_help_lists_every_command_in_the_order_of_the_work() -> None:
     assert set(COMMANDS) == set(getattr(get_command(app), "commands", {}))
 
 
-def test_the_readmes_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    blocks = re.findall(
-        r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
-    )
-    assert blocks
-    for block in blocks:
-        names: dict[str, object] = {}
-        exec(block, names)
-        effects = names["effects"]
-        assert effects.drop.shape == effects.sufficient.shape == (8, 16)  # type: ignore[attr-defined]
+def test_the_tests_that_a_page_names_are_there() -> None:
+    named = {
+        name for page in PAGES for name in re.findall(r"`(tests/[\w/]+\.py::\w+)`", page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 20
+    for name in named:
+        file, _, function = name.partition("::")
+        assert f"def {function}(" in (ROOT / file).read_text(encoding="utf-8"), name

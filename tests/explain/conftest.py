@@ -10,7 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from keepset.blocks import KeepSet
 from keepset.explain import explanation
 from keepset.explain.answer import Writer
-from keepset.labels.support import Answer
+from keepset.labels.worth import Answer
 from tests.explain.subject import Rule
 from tests.tiny import tiny_llama
 from tests.tokenizers import byte_tokenizer

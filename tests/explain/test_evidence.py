@@ -9,6 +9,7 @@ import keepset
 from keepset.explain import explanation
 from keepset.explain.answer import Writer
 from keepset.interventions import Fast
+from keepset.labels.about import LIKELIER, About
 from keepset.text.example import text_example
 from tests.explain.subject import CONTEXT, QUESTION, Rule, shown
 
@@ -52,7 +53,7 @@ def test_an_answer_that_needs_no_context(
     answer_when(lambda keep: True)
     report = keepset.explain(model, tokenizer, CONTEXT, QUESTION, "4821", max_new_tokens=2)
     assert (report.evidence, report.in_text, report.replies.only_evidence) == ((), False, None)
-    assert "This text does not seem to answer that." in shown(report)
+    assert "The reply does not rest on this text." in shown(report), "it names what is asked about"
     assert "adds little" in shown(report)
 
 
@@ -66,7 +67,7 @@ def test_a_text_about_something_else(
     in_text: bool,
 ) -> None:
     answer_when(lambda keep: 2 in keep)
-    monkeypatch.setattr(explanation, "about_answer", lambda *_: share)
+    monkeypatch.setattr(explanation, "about_answer", lambda *_: About(share / LIKELIER, 0.0, 0.0))
     report = keepset.explain(model, tokenizer, CONTEXT, QUESTION, "4821", max_new_tokens=2)
-    assert (report.about, report.in_text) == (share, in_text)
+    assert (report.about, report.in_text) == (pytest.approx(share), in_text)
     assert report.evidence == (2,), "shown below all the same"

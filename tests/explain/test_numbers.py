@@ -9,8 +9,9 @@ import keepset
 from keepset.explain.answer import Writer
 from keepset.explain.plan import SHORT_REPLY
 from keepset.interventions import Reference
-from keepset.labels.about import about_question
-from keepset.labels.support import Answer, find_support
+from keepset.labels.about import about_questions
+from keepset.labels.support import find_support
+from keepset.labels.worth import Answer
 from keepset.text.example import text_example
 from tests.explain.subject import CONTEXT, QUESTION
 
@@ -30,7 +31,7 @@ def test_the_numbers_are_those_of_the_reference(
     assert part.restored == pytest.approx(expected.restored, rel=1e-4, abs=1e-4)
     assert part.carried == pytest.approx(expected.carried, rel=1e-4, abs=1e-4)
     assert frozenset(part.evidence) == (expected.evidence if expected.enough else frozenset())
-    assert report.about == pytest.approx(about_question(executor, tokenizer, CONTEXT, QUESTION), abs=1e-5)
+    assert report.about == pytest.approx(about_questions(executor, tokenizer, CONTEXT, [QUESTION])[0].value, abs=1e-5)
     writer = Writer(executor, tokenizer, prompt)
     assert report.replies.everything == writer.beginning(writer.everything, 4)
     kept = frozenset(report.evidence)

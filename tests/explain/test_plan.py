@@ -18,7 +18,7 @@ def test_the_estimate_holds_everything(model: PreTrainedModel, tokenizer: PreTra
     context = " ".join(f"The code for BELU is {i}." for i in range(10, 30))
     report = keepset.explain(model, tokenizer, context, QUESTION, "NARO is 4821", effort=effort, max_new_tokens=8)  # type: ignore[call-overload]
     example = text_example(tokenizer, context, QUESTION, "NARO is 4821")
-    planned = plan.make_plan(model, example, len(example.answer), effort)  # type: ignore[arg-type]
+    planned = plan.make_plan(model, example, len(example.answer), effort, effort != "evidence")  # type: ignore[arg-type]
     most = planned.tokens + planned.more_tokens + planned.steps
     assert 0.4 * most < report.cost.tokens < 1.1 * most
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from keepset.explain.findings import BlockReport, CostReport, PartReport, Replies
 from keepset.explain.report import Report, html_page, json_text
 from keepset.explain.terminal import bar
-from keepset.explain.words import NOT_FROM_TEXT, NOT_IN_TEXT, cited, cost_line, number_list, verdict
+from keepset.explain.words import ANYWAY, NOT_FROM_TEXT, NOT_IN_TEXT, cited, cost_line, number_list, verdict
 
 NASTY = '<script>alert("1")</script> & [bold]x[/bold] \x1b[31mred\x07 ünï 🎉'
 SAID = "The cat is grey. The ferry leaves at noon. So"
@@ -107,16 +107,27 @@ def test_the_page_holds_the_text_and_runs_nothing() -> None:
     titles = [str(attributes.get("title")) for _, attributes in reader.tags]
     assert "98%, 8.82 nats" in titles
     assert NOT_IN_TEXT not in reader.text
-    assert "if hidden" not in reader.text, "not measured, not shown"
+    assert "no longer said" not in reader.text, "not measured, not shown"
     assert "attention" not in reader.text
 
 
 def test_what_was_measured_is_shown() -> None:
     made = report(part(carried=(0.9, 0.0, -0.1), left=0.1))
     blocks = tuple(block.model_copy(update={"attention": 0.25}) for block in made.blocks)
-    text = Reader(made.model_copy(update={"blocks": blocks}).to_html()).text
-    assert "if hidden, loses" in text
-    assert "25.0%" in text
+    reader = Reader(made.model_copy(update={"blocks": blocks}).to_html())
+    assert "no longer said without it" in reader.text
+    assert "25.0%" in reader.text
+    titles = [str(attributes.get("title")) for _, attributes in reader.tags]
+    assert "90%, 8.10 nats" in titles
+    assert not [title for title in titles if "-" in title], "hiding the third block helps: nothing goes with it"
+
+
+def test_what_the_model_would_write_anyway_stands_together_and_nats_are_explained() -> None:
+    made = report(part(), part("The ferry leaves at noon.", **NOTHING), part("So", **NOTHING))
+    text = Reader(made.to_html()).text
+    assert text.count(ANYWAY) == 1
+    assert text.index(verdict(made.parts[0])) < text.index(ANYWAY) < text.index("“The ferry") < text.index("“So”")
+    assert text.count("2.3 nats ten times") == 1
 
 
 def test_a_notebook_shows_the_page_in_a_frame() -> None:
@@ -194,6 +205,24 @@ def test_the_verdict_claims_what_was_measured(changes: dict[str, object], text: 
     assert verdict(part(**changes)) == text
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"pointed": 2}, True),
+        ({"pointed": 0}, False),
+        ({"pointed": None}, False),
+        ({"pointed": 2, "about": 0.1}, False),
+    ],
+    ids=["another block", "the evidence", "not known", "a text about something else"],
+)
+def test_what_the_question_points_at_is_said_where_the_reply_rests_on_something_else(
+    changes: dict[str, object], said: bool
+) -> None:
+    made = report(part(), **changes)
+    line = "The question seems to be about block 2, which the reply does not rest on:"
+    assert [line in text for text in (draw(made), Reader(made.to_html()).text)] == [said, said]
+
+
 def test_roles_and_ranks() -> None:
     made = report(part(restored=(0.98, 0.4, 0.5), close=(1,)), part("So", evidence=(2,), restored=(0.0, 0.0, 0.8)))
     assert [made.role(i) for i in range(3)] == ["evidence", "close", "evidence"]
@@ -215,4 +244,6 @@ def test_a_data_frame_has_a_row_for_each_part_and_block() -> None:
 def test_bars_lists_and_costs_read_well() -> None:
     assert (bar(-2.0), bar(0.52), bar(7.0)) == ("░" * 10, "█" * 5 + "░" * 5, "█" * 10)
     assert [number_list(numbers) for numbers in ([], [3], [3, 5], [3, 5, 8])] == ["", "3", "3 and 5", "3, 5 and 8"]
-    assert cost_line(report()) == "9 keep sets in 5 forwards, 1,200 tokens, 1.5 s; effort evidence."
+    assert cost_line(report()) == (
+        "1.5 s: the text was hidden in 9 ways, 1,200 tokens in 5 runs of the model; effort evidence."
+    )

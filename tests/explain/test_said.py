@@ -12,7 +12,7 @@ from keepset.blocks import KeepSet
 from keepset.explain import answer as answers
 from keepset.explain import explanation
 from keepset.explain.answer import decode, find_said
-from keepset.labels.support import Answer
+from keepset.labels.worth import Answer
 from keepset.text.example import text_example
 from tests.explain.subject import CONTEXT, QUESTION
 from tests.tokenizers import word_tokenizer
@@ -61,24 +61,24 @@ def test_a_sentence_the_text_only_colours_is_not_looked_into(
     replies: Callable[[str], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    replies("NARO is 4821. What is it now?")
+    replies("NARO is 4821. Is it up now?")
     read: list[int] = []
 
     class Coloured(Answer):
-        """The first sentence gains 2.5 nats a token, the second 1.5."""
+        """The first sentence gains 2.5 nats a letter, the second 0.6: its longest word has three."""
 
         def _ask(self, keeps: list[KeepSet], tokens: tuple[int, ...], into: dict[KeepSet, Tensor]) -> None:  # type: ignore[override]
             first = len(tokenizer("NARO is 4821.")["input_ids"])
             for keep in keeps:
                 read.append(len(tokens))
-                gain = torch.tensor([2.5 if i < first else 1.5 for i in range(len(tokens))])
+                gain = torch.tensor([2.5 if i < first else 0.4 for i in range(len(tokens))])
                 into[keep] = torch.cat([torch.full((len(self.lead),), -1.0), gain * (0 in keep) - 3.0])
 
     monkeypatch.setattr(explanation, "Answer", Coloured)
     report = keepset.explain(model, tokenizer, CONTEXT, QUESTION)
     assert [part.spoken for part in report.parts] == [True, False]
     assert report.parts[0].evidence == (0,)
-    assert report.parts[1].worth > 1.5
+    assert report.parts[1].worth == 0, "no token gains enough to count"
     assert max(read[2:]) < read[0], "what comes after is not read under every keep set"
 
 

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from keepset.jobs import label, verify
-from keepset.jobs.folder import LabelFolder
+from keepset.jobs import label, label_statistics, verify
+from keepset.jobs.folder import JobFolder
 from keepset.jobs.journal import Journal
 from keepset.jobs.labelling import Loaded
+from keepset.jobs.looking import show_verified
 from keepset.jobs.stored import check_labels, stored_rows
 from keepset.jobs.training import train
 from keepset.paper.bench.models import tiny_model
@@ -29,15 +31,15 @@ def data(write: Write) -> Path:
 
 def stopped(data: Path, model: Loaded, out: Path, groups: int) -> None:
     """Labels some groups, then is gone without a word."""
-    append = LabelFolder.append
+    append = JobFolder.append
 
-    def stop(folder: LabelFolder, *arguments: Any) -> None:
+    def stop(folder: JobFolder, *arguments: Any) -> None:
         append(folder, *arguments)
         if len(folder._begun.get(0, ())) == groups:
             raise Killed
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LabelFolder, "append", stop)
+        patch.setattr(JobFolder, "append", stop)
         with pytest.raises(Killed):
             label(data, model, out)
 
@@ -104,6 +106,20 @@ def test_links_in_the_folder_are_refused(tiny: Loaded, data: Path, tmp_path: Pat
         label(data, tiny, out)
     assert [path.name for path in elsewhere.iterdir()] == ["thesis.txt"]
     assert (elsewhere / "thesis.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("name", ["manifest.json", ".shard-00000.journal", "rejects.jsonl", ".lock"])
+def test_a_pipe_in_the_folder_is_refused_and_not_waited_for(
+    tiny: Loaded, data: Path, tmp_path: Path, name: str
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    os.mkfifo(out / name)
+    with pytest.raises(ValueError, match=f"{name}: expected a file or folder of its own, got a device or a pipe"):
+        label(data, tiny, out)
+    if name == "manifest.json":
+        with pytest.raises(ValueError, match=r"not a manifest to go on from: expected a file\."):
+            verify(out)
 
 
 def test_a_link_that_appears_later_is_not_followed(tiny: Loaded, data: Path, tmp_path: Path) -> None:
@@ -191,3 +207,75 @@ def test_a_manifest_cannot_point_outside_its_folder(sharp: Loaded, data: Path, t
     (out / "manifest.json").write_text(json.dumps(found | {CHECK: _checksum(found)}))
     with pytest.raises(ValueError, match="not a manifest to go on from"):
         check_labels(out)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"data": None}, "data: expected a path, got NoneType"),
+        ({"data": b"data.jsonl"}, "data: expected a path, got bytes"),
+        ({"data": ""}, "data: expected a path, got ''"),
+        ({"out": 5}, "out: expected a path, got int"),
+        ({"model": None}, "model: expected a name, a folder, or a model and its tokenizer, got NoneType"),
+        ({"model": (1, 2, 3)}, "model: expected a name, a folder, or a model and its tokenizer, got tuple"),
+        ({"model": (1, 2)}, "tokenizer: expected the one load_model gives with the model, got int"),
+        ({"shard_rows": "3"}, "shard_rows: expected at least 1, got '3'"),
+        ({"workers": 1.5}, "workers: expected at least 1, got 1.5"),
+        ({"columns": {"context": 5}}, "columns: expected field -> name of the column, got"),
+        ({"quantize": "int3"}, "quantize: expected"),
+    ],
+)
+def test_wrong_types_are_named(tiny: Loaded, data: Path, tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        label(**({"data": data, "model": tiny, "out": tmp_path / "out"} | change))
+    assert not (tmp_path / "out").exists()
+
+
+def test_folders_of_labels_that_are_no_path() -> None:
+    for call in (verify, label_statistics, train):
+        with pytest.raises(ValueError, match="labels: expected a path, got NoneType"):
+            call(None)  # type: ignore[arg-type]
+
+
+def test_names_do_not_steer_the_terminal(
+    sharp: Loaded, write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data, out = write(row(0), name="\x1b[2Jdata.jsonl"), tmp_path / "\x1b]0;owned\x07"
+    label(data, sharp, out)
+    show_verified(out, Console())
+    printed = "".join(capsys.readouterr())
+    assert "\x1b" not in printed
+    assert r"\x1b[2Jdata.jsonl: rows 1" in printed
+    assert r"\x1b]0;owned\x07: 1 shards are as they were written" in printed
+
+
+def test_nested_rows_are_read_back_at_any_depth(tiny: Loaded, write: Write, tmp_path: Path) -> None:
+    """A row that parses where it is labelled must parse where its reject is read."""
+    depths = [*range(900, 1000, 7), 100_000]
+    rows = [json.dumps(row(0, answer=5))[:-1].encode() + b', "x": ' + b"[" * n + b"]" * n + b"}" for n in depths]
+    label(write(*rows, row(1)), tiny, tmp_path / "out")
+    assert verify(tmp_path / "out").rejected == len(depths)
+
+
+def test_rows_without_candidates_that_cannot_be_labelled_are_an_error(
+    tiny: Loaded, write: Write, tmp_path: Path
+) -> None:
+    """Under the rule of worth too, which no row reaches here: each is longer than the model's positions."""
+    data = write(*(row(i, context="It rains. " * 3_000) for i in range(3)))
+    with pytest.raises(ValueError, match=r"expected rows that can be labelled, got 3 rejects, .* the first one: "):
+        label(data, tiny, tmp_path / "out")
+
+
+def test_labels_without_any_evidence_do_not_pass_in_silence(
+    sharp: Loaded, write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a model that nothing moves."""
+    flat, tokenizer = tiny_model()
+    flat.lm_head.weight.data.zero_()
+    data = write(*(row(i) for i in range(3)))
+    assert label(data, (flat, tokenizer), tmp_path / "flat").rows == 3
+    assert "none of the 3 answers rests on its context" in capsys.readouterr().err
+    label(
+        write(*(row(i, candidates=["42", f"{4000 + i}"]) for i in range(8)), name="other.jsonl"), sharp, tmp_path / "o"
+    )
+    assert "rests on its context" not in capsys.readouterr().err

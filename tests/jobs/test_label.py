@@ -13,12 +13,13 @@ import torch
 
 import keepset
 from keepset.interventions import Effects, Fast, ForcedChoice, TeacherForced
-from keepset.jobs import Labelled, Labeller, LabelRow, label, label_rows, open_source, plan_shards
+from keepset.jobs import Finished, Labeller, LabelRow, label, label_rows, open_source, plan_shards
 from keepset.jobs import labelling as labelling_module
 from keepset.jobs.labelling import Loaded
-from keepset.jobs.tables import SCHEMA, columns_table, read_rows
+from keepset.jobs.tables import columns_table, read_rows, schema_of
 from keepset.labels import find_evidence
-from keepset.labels.support import LEAST_WORTH, Answer, find_support
+from keepset.labels.support import LEAST_WORTH, find_support
+from keepset.labels.worth import Answer
 from keepset.readouts import answer_attention, pool_attention
 from keepset.text.jsonl import Line, parse_row, row_example
 from tests.jobs.conftest import Write, row
@@ -52,7 +53,7 @@ OWN_BLOCKS = {
 def test_labels_are_those_of_the_engine(sharp: Loaded, write: Write, tmp_path: Path, effort: Any) -> None:
     data = write(row(0), row(1, **CANDIDATES), OWN_BLOCKS, row(3, context="One block.", id=5))
     done = label(data, sharp, tmp_path / "out", effort=effort)
-    assert done == Labelled(tmp_path / "out", rows=4, rejected=0, new=4, seconds=done.seconds)
+    assert done == Finished(tmp_path / "out", rows=4, rejected=0, new=4, seconds=done.seconds)
     model, tokenizer = sharp
     found = table(tmp_path / "out")
     assert [record["id"] for record in found] == ["1", "2", "own", "5"]
@@ -116,13 +117,13 @@ def test_blocks_are_hidden_for_candidates_only_where_none_is_enough(sharp: Loade
 
 
 def test_the_columns_are_declared_once(tiny: Loaded, write: Write, tmp_path: Path) -> None:
-    assert SCHEMA.names == list(LabelRow.model_fields)
+    assert schema_of(LabelRow).names == list(LabelRow.model_fields)
     label(write(row(1), OWN_BLOCKS), tiny, tmp_path / "out")
     (shard,) = (tmp_path / "out" / "data").iterdir()
-    found = list(read_rows(shard))
+    found = list(read_rows(shard, LabelRow))
     assert [one.model_dump() for one in found] == table(tmp_path / "out")
     assert [one.own_blocks for one in found] == [False, True]
-    assert columns_table() in (Path(__file__).parents[2] / "docs" / "label.md").read_text()
+    assert columns_table(LabelRow) in (Path(__file__).parents[2] / "docs" / "label.md").read_text()
 
 
 def test_bad_rows_are_rejected_with_line_reason_and_row(tiny: Loaded, write: Write, tmp_path: Path) -> None:
@@ -198,7 +199,7 @@ def test_numbers_that_are_none_reject_only_their_row(
 
 @pytest.mark.parametrize("lines", [[], [b"", b"  "]], ids=["empty", "blank"])
 def test_a_file_without_rows_is_an_error(tmp_path: Path, write: Write, lines: list[bytes]) -> None:
-    with pytest.raises(ValueError, match=r"data.jsonl: expected at least one row to label, got none"):
+    with pytest.raises(ValueError, match=r"data.jsonl: expected at least one row, got none"):
         label(write(*lines), "no-such-model", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -209,7 +210,7 @@ def test_data_of_which_nothing_can_be_labelled_is_an_error(tiny: Loaded, write: 
             label(write(b"{", b"[]"), tiny, tmp_path / "out")
     assert table(tmp_path / "out") == []
     assert len(rejects(tmp_path / "out")) == 2
-    assert pq.read_schema(tmp_path / "out" / "data" / "shard-00000.parquet").names == SCHEMA.names
+    assert pq.read_schema(tmp_path / "out" / "data" / "shard-00000.parquet").names == schema_of(LabelRow).names
 
 
 def test_datasets_reads_the_folder_and_its_tables(tiny: Loaded, write: Write, tmp_path: Path) -> None:
@@ -256,7 +257,7 @@ def test_a_file_that_changes_under_the_job_stops_it(
         return label_rows(rows, labeller)
 
     monkeypatch.setattr(labelling_module, "label_rows", meddle)
-    with pytest.raises(ValueError, match="expected the file to stay as it is while it is labelled"):
+    with pytest.raises(ValueError, match="expected the file to stay as it is while it is worked on"):
         label(data, tiny, tmp_path / "out", shard_rows=1)
 
 

@@ -17,16 +17,18 @@ from keepset.jobs.engines import check_engine
 from keepset.jobs.labelling import Loaded, own_device
 from keepset.jobs.pool import Here, Pool, WorkerLost
 from keepset.jobs.processes import Processes
+from tests.background import in_background
 from tests.jobs.conftest import Write, row
 from tests.jobs.pool_work import Squares
-from tests.jobs.test_resume import LABEL, contents
+from tests.jobs.test_resume import contents
 
 WITH_RAY = pytest.param("ray", marks=pytest.mark.skipif(find_spec("ray") is None, reason="needs the package ray"))
 ENGINES = ["local", WITH_RAY]
 
 
 def squared(start: Squares, tasks: list[int], engine: str = "local", workers: int = 2) -> list[tuple[int, int]]:
-    with open_pool(start, engine, workers) as pool:
+    # Not by open_pool on this machine, whose workers import torch to divide its threads: these only square numbers.
+    with Pool[int, int](Processes(start), workers) if engine == "local" else open_pool(start, engine, workers) as pool:
         return sorted(pool.run(tasks))
 
 
@@ -65,7 +67,7 @@ def test_workers_must_have_loaded_the_same(tmp_path: Path) -> None:
 
     with (
         pytest.raises(ValueError, match="workers: expected all to have loaded the same"),
-        open_pool(Squares(tmp_path, differs=True), "local", 2) as pool,
+        Pool[int, int](Processes(Squares(tmp_path, differs=True)), 2) as pool,
     ):
         list(pool.run(slowly()))
 
@@ -83,9 +85,9 @@ def test_a_worker_in_this_process_that_is_lost_is_one_line() -> None:
 
 def test_no_worker_outlives_a_killed_pool(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from keepset.jobs import open_pool\n"
-        "from tests.jobs.pool_work import Squares\n"
-        "with open_pool(Squares(Path(sys.argv[1])), 'local', 2) as pool:\n"
+        "import sys, time; from pathlib import Path; from keepset.jobs.pool import Pool\n"
+        "from keepset.jobs.processes import Processes; from tests.jobs.pool_work import Squares\n"
+        "with Pool(Processes(Squares(Path(sys.argv[1]))), 2) as pool:\n"
         "    list(pool.run([1])); print('ready', flush=True); time.sleep(600)\n"
     )
     run = subprocess.Popen(
@@ -113,12 +115,11 @@ def test_labels_are_the_same_whoever_makes_them(sharp: Loaded, write: Write, tmp
 def test_one_worker_goes_on_where_two_were_killed(tiny: Loaded, write: Write, tmp_path: Path) -> None:
     data, out = write(*(row(i) for i in range(60))), tmp_path / "out"
     label(data, tiny, tmp_path / "whole", shard_rows=24)
-    code = LABEL.replace("shard_rows=", "workers=2, shard_rows=")
-    run = subprocess.Popen([sys.executable, "-c", code, str(data), str(out), "24"])
-    while run.poll() is None and not list(out.glob(".shard*")):
+    run = in_background(label, data, tiny, out, shard_rows=24, workers=2)
+    while run.exitcode is None and not list(out.glob(".shard*")):
         time.sleep(0.01)
     run.kill()
-    run.wait()
+    run.join()
     assert label(data, tiny, out, shard_rows=24).new < 60
     assert contents(out) == contents(tmp_path / "whole")
 

@@ -5,8 +5,6 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Hashable
@@ -19,22 +17,16 @@ from filelock import FileLock
 
 from keepset.jobs import Labeller, Terminated, label, label_rows
 from keepset.jobs import labelling as labelling_module
-from keepset.jobs.folder import LabelFolder
+from keepset.jobs.folder import JobFolder
 from keepset.jobs.journal import Journal
 from keepset.jobs.labelling import Loaded
-from keepset.jobs.manifest import Manifest
 from keepset.jobs.plan import Shard
+from keepset.jobs.stored import LabelManifest
+from tests.background import in_background
 from tests.jobs.conftest import Write, row
 
 N_ROWS = 44
 SHARD_ROWS = 20
-LABEL = """
-import sys, torch
-torch.set_num_threads(1)
-from keepset.paper.bench.models import tiny_model
-from keepset.jobs import label
-label(sys.argv[1], tiny_model(), sys.argv[2], shard_rows=int(sys.argv[3]))
-"""
 
 
 def contents(out: Path) -> dict[str, bytes]:
@@ -82,13 +74,14 @@ def test_killed_at_random_moments(tiny: Loaded, data: Path, tmp_path: Path) -> N
     rng = random.Random(seed)
     killed = 0
     for _ in range(2):
-        run = subprocess.Popen([sys.executable, "-c", LABEL, str(data), str(out), str(SHARD_ROWS)])
+        run = in_background(label, data, tiny, out, shard_rows=SHARD_ROWS)
         before = contents(out) if out.exists() else {}
-        while run.poll() is None and (not out.exists() or contents(out) == before):
+        while run.exitcode is None and (not out.exists() or contents(out) == before):
             time.sleep(0.01)
         time.sleep(rng.uniform(0, 0.5))
-        run.send_signal(signal.SIGKILL)
-        killed += run.wait() == -signal.SIGKILL
+        run.kill()
+        run.join()
+        killed += run.exitcode == -signal.SIGKILL
     assert killed, "the job ended before it could be killed"
     done = label(data, tiny, out, shard_rows=SHARD_ROWS)
     assert contents(out) == contents(tmp_path / "whole"), f"seed {seed}"
@@ -99,16 +92,16 @@ class Killed(BaseException):
     """Ends the job at a chosen step."""
 
 
-def test_killed_before_or_after_every_step_on_disk(
-    tiny: Loaded, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: list[int]
-) -> None:
-    """The steps are the renames, the journal's lines and its end."""
-    label(data, tiny, tmp_path / "whole", shard_rows=SHARD_ROWS)
-    whole = contents(tmp_path / "whole")
+def kill_at_every_step(run: Callable[[Path], object], whole: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many steps on disk a job has. Killed before or after any, it is gone on with to the files of ``whole``.
+
+    The steps are the renames, the journal's lines and its end.
+    """
+    expected = contents(whole)
     step = stop = 0
 
     def counted(action: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*arguments: Any) -> Any:
+        def do(*arguments: Any) -> Any:
             nonlocal step
             step += 1
             if step == stop:
@@ -119,26 +112,36 @@ def test_killed_before_or_after_every_step_on_disk(
                 raise Killed
             return result
 
-        return run
+        return do
 
     monkeypatch.setattr(os, "replace", counted(os.replace))
     monkeypatch.setattr(Journal, "append", counted(Journal.append))
     monkeypatch.setattr(Journal, "remove", counted(Journal.remove))
     ended = False
     while not ended:
-        out = tmp_path / f"out-{stop}"
+        out = whole.with_name(f"out-{stop}")
         step, stop = 0, stop + 1
         try:
-            label(data, tiny, out, shard_rows=SHARD_ROWS)
+            run(out)
             ended = True
         except Killed:
             step = -1_000_000
-            label(data, tiny, out, shard_rows=SHARD_ROWS)
-        assert contents(out) == whole, f"stopped at step {stop}"
-    assert stop > 30
+            run(out)
+        assert contents(out) == expected, f"stopped at step {stop}"
+    return stop
 
 
-def stop_at_the_last_group(folder: LabelFolder, shard: Shard) -> None:
+def test_killed_before_or_after_every_step_on_disk(
+    tiny: Loaded, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: list[int]
+) -> None:
+    def run(out: Path) -> None:
+        label(data, tiny, out, shard_rows=SHARD_ROWS)
+
+    run(tmp_path / "whole")
+    assert kill_at_every_step(run, tmp_path / "whole", monkeypatch) > 30
+
+
+def stop_at_the_last_group(folder: JobFolder, shard: Shard) -> None:
     if len(folder._begun[shard.number]) == 3:
         raise Killed
 
@@ -149,7 +152,7 @@ def test_a_torn_line_of_the_journal_is_done_again(
     label(data, tiny, tmp_path / "whole", shard_rows=SHARD_ROWS)
     out = tmp_path / "out"
     with monkeypatch.context() as patch:
-        patch.setattr(LabelFolder, "_finish_if_done", stop_at_the_last_group)
+        patch.setattr(JobFolder, "_finish_if_done", stop_at_the_last_group)
         with pytest.raises(Killed):
             label(data, tiny, out, shard_rows=SHARD_ROWS)
     journal = out / ".shard-00000.journal"
@@ -216,14 +219,14 @@ def test_labels_by_an_older_rule_are_not_gone_on_with(
     found = json.loads((out / "manifest.json").read_text())
     assert found["job"]["rule"] == "worth; paper where rows have candidates"
     del found["sha256"]
-    older = Manifest.model_validate(found | {"job": found["job"] | {"rule": "paper"}})
+    older = LabelManifest.model_validate(found | {"job": found["job"] | {"rule": "paper"}})
     (out / "manifest.json").write_text(older.text())
     with pytest.raises(ValueError, match=r"rule was 'paper', is 'worth; paper where rows have candidates'"):
         label(data, tiny, out)
     del found["job"]["rule"]
-    (out / "manifest.json").write_text(json.dumps(found | {"schema_version": 4}))
+    (out / "manifest.json").write_text(json.dumps(found | {"schema_version": 5}))
     with pytest.raises(
-        ValueError, match=r"expected schema 5, got 4: another keepset wrote it\. Choose another"
+        ValueError, match=r"expected schema 6, got 5: another keepset wrote it\. Choose another"
     ) as refused:
         label(data, tiny, out)
     assert "\n" not in str(refused.value)
@@ -235,7 +238,7 @@ def test_a_folder_with_other_things_in_it_is_refused(tiny: Loaded, data: Path, t
     with pytest.raises(ValueError, match=r"expected an empty folder or one with the manifest.json .* got thesis.txt"):
         label(data, tiny, tmp_path / "out")
     (tmp_path / "out" / "manifest.json").write_text('{"schema_version": 99}')
-    with pytest.raises(ValueError, match="expected schema 5, got 99"):
+    with pytest.raises(ValueError, match="expected schema 6, got 99"):
         label(data, tiny, tmp_path / "out")
     (tmp_path / "out" / "manifest.json").write_text("{")
     with pytest.raises(ValueError, match="not a manifest to go on from"):
@@ -252,7 +255,7 @@ def test_a_broken_table_is_named(tiny: Loaded, data: Path, tmp_path: Path, quick
 
 def test_two_processes_do_not_share_a_folder(tiny: Loaded, data: Path, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    with FileLock(tmp_path / "out" / ".lock"), pytest.raises(ValueError, match="another process is writing labels"):
+    with FileLock(tmp_path / "out" / ".lock"), pytest.raises(ValueError, match="another process is labelling here"):
         label(data, tiny, tmp_path / "out")
 
 

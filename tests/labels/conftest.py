@@ -6,9 +6,14 @@ from typing import cast
 
 import pytest
 import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.blocks import Example, KeepSet, Span
 from keepset.interventions import Effects, Effort, Executor, GoldToken, Score
+from keepset.models.bundled import fetched
+from keepset.models.loading import load_model
+
+Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 
 Rule = Callable[[int, KeepSet], float]
 """Example number, keep set -> log-probability of the answer; above ``GIVEN`` it is given."""
@@ -64,3 +69,11 @@ def ruled_effects(
 @pytest.fixture(name="ruled_effects")
 def ruled_effects_fixture() -> Callable[..., Effects]:
     return ruled_effects
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Loaded:
+    """The bundled default, where it has been fetched."""
+    if fetched("smollm2-135m-instruct") is None:
+        pytest.skip("smollm2-135m-instruct is not fetched on this machine")
+    return load_model("smollm2-135m-instruct")

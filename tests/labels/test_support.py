@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from keepset.blocks import Example, KeepSet, Span
 from keepset.interventions import Ask, Executor, Fast, Reading
-from keepset.labels.support import MOST_BLOCKS, NEARLY_ALL, Answer, Support, SupportEffort, find_support
-from keepset.models.bundled import fetched
-from keepset.models.loading import load_model
+from keepset.labels.support import MOST_BLOCKS, Support, SupportEffort, find_support
+from keepset.labels.worth import NEARLY_ALL, Answer
 from keepset.text.example import TextExample, text_example
+from tests.labels.conftest import Loaded
 
 Rule = Callable[[KeepSet], Sequence[float]]
 """Keep set -> log-probability of every token of the answer."""
@@ -304,10 +304,9 @@ def test_a_block_has_one_part_to_play(alone: list[tuple[float, float]]) -> None:
     )
 
 
-@pytest.mark.skipif(fetched("smollm2-135m-instruct") is None, reason="the bundled model is not on this machine")
-def test_natural_text() -> None:
+def test_natural_text(smollm2: Loaded) -> None:
     """Copies, an obsolete value and a fact that stands once, read by a real model."""
-    model, tokenizer = load_model("smollm2-135m-instruct")
+    model, tokenizer = smollm2
     text = (
         "The office opens at nine. The code of the safe is 4821. Lunch is served at noon. Mr Vane runs the archive. "
         "The archive is run by Mr Vane. The code of the safe has changed and is now 7730. The roof was painted red."

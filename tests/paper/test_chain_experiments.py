@@ -7,14 +7,15 @@ import pytest
 import torch
 
 from keepset.labels import FoundFamily
-from keepset.paper import chain_routers, chains, family_routing, hardened, oracles, recovered_routing
-from keepset.paper.claim import FAILS, HOLDS
-from keepset.paper.experiment import Experiment, run_missing
+from keepset.paper import chain_routers, chains, family_routing, hardened, oracles, recovered_routing, training_problem
+from keepset.paper.claim import FAILS, HOLDS, OPEN
+from keepset.paper.experiment import Experiment, run_missing, run_result
 from keepset.paper.report import made
 from keepset.paper.result import RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import share
 from keepset.paper.table import Table
+from keepset.paper.teachers import teacher_seeds
 from keepset.paper.testbed.routers import build_router, renamed_stream, router_input, score_blocks
 from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.tasks.oracle import read_records
@@ -52,6 +53,51 @@ def test_every_arm_is_a_run_of_its_own(chain_results: Results) -> None:
             assert list(results.select("recall", record=record, **at)["router_seed"]) == [0, 1]
     for arm in ("dense", "random"):
         assert results.metric("routed", arm=arm, teacher=0, condition="multihop").n == chains.EXAMPLES["smoke"]
+
+
+def test_every_training_problem_is_measured_on_chains_of_its_own_order(untrained: Path, tmp_path: Path) -> None:
+    experiment = training_problem.EXPERIMENT
+    results = run(tmp_path, experiment)
+    for mixture, problem in training_problem.PROBLEMS.items():
+        teachers = list(teacher_seeds("smoke", mixture))
+        assert training_problem.teachers_of(results, mixture) == teachers
+        assert {run.config["condition"] for run in results.runs.values() if run.at["mixture"] == mixture} == {
+            problem.condition
+        }
+        for record in range(3):
+            assert results.value("recall", mixture=mixture, teacher=teachers[0], arm="annotated", record=record) == 1
+    (table,) = tables(experiment, results).values()
+    assert [row[1] for row in table.rows if row] == [
+        *("five-task-0", "five-task-1", "range of 2", "paper-chains-0", "paper-chains-1", "range of 2"),
+        *("paper-chains-long-2", "range of 4"),
+    ]
+
+
+def measured(attention: tuple[int, ...], chain_alone: tuple[int, ...]) -> Results:
+    """Teachers of the paper's problem, 100 examples each, that differ in attention and in whether a chain is enough."""
+    runs = {}
+    for teacher, (attended, alone) in enumerate(zip(attention, chain_alone, strict=True)):
+        arms = dict.fromkeys(training_problem.COLUMNS, 100) | {"attention_max": attended, "annotated": alone}
+        metrics = [share("routed", right, 100, arm=arm, layer=0) for arm, right in arms.items()]
+        metrics += [share("recall", (100, 5, 100)[i], 100, arm="attention_max", record=i) for i in range(3)]
+        runs[f"training_problem/{teacher}"] = run_result(
+            "training_problem",
+            "small",
+            0.0,
+            at={"mixture": training_problem.PAPER_PROBLEM, "teacher": teacher},
+            config={"n_blocks": 16},
+            seeds={},
+            counts={"examples": 100},
+            metrics=metrics,
+        )
+    return Results(runs)
+
+
+def test_claims_on_the_papers_chains_are_told_from_each_teacher() -> None:
+    differs, ends, alone, *_ = training_problem.problem_claims(measured((20, 90), (100, 100)))
+    assert (differs.verdict, ends.verdict, alone.verdict) == (HOLDS, HOLDS, HOLDS)
+    alike, _, one_leans_on_others, *_ = training_problem.problem_claims(measured((50, 52), (100, 30)))
+    assert (alike.verdict, one_leans_on_others.verdict) == (OPEN, FAILS)
 
 
 def test_an_arm_alone_gives_what_it_gave_beside_others(untrained: Path) -> None:
@@ -114,15 +160,17 @@ def test_reports_of_chains(chain_results: Results) -> None:
             assert difference.here(chain_results.of(experiment.name, *difference.needs))
 
 
-def chain_runs(dense: float, causal: float, attention: float, pointer: float) -> dict[str, RunResult]:
-    """Two teachers of a hundred examples and two routers each, alike but for a tenth more attention in the second."""
+def chain_runs(
+    dense: float, causal: float, attention: float, pointer: float, routers: int = 10
+) -> dict[str, RunResult]:
+    """Two teachers of a hundred examples and some routers each, alike but for a tenth more attention in the second."""
     runs = {}
     for teacher in (0, 1):
         shift = 0.1 * teacher
         for arm in ("unrouted", "attention", "causal"):
             here = [share("routed", round(100 * dense), 100, arm="dense")] if arm == "unrouted" else []
-            for seed in (0, 1) if arm != "unrouted" else ():
-                right = causal if arm == "causal" else attention + shift + 0.01 * seed
+            for seed in range(routers) if arm != "unrouted" else ():
+                right = causal if arm == "causal" else attention + shift + 0.01 * (seed % 2)
                 here.append(share("routed", round(100 * right), 100, router_seed=seed))
                 for record, kept in enumerate((1.0, pointer + shift, 1.0)):
                     here.append(share("recall", round(100 * kept), 100, router_seed=seed, record=record))
@@ -131,7 +179,7 @@ def chain_runs(dense: float, causal: float, attention: float, pointer: float) ->
                 scale="small",
                 at={"teacher": teacher} | ({} if arm == "unrouted" else {"arm": arm}),
                 command="keepset x",
-                config={"router_seeds": 2},
+                config={"router_seeds": routers},
                 seeds={},
                 commit="0" * 40,
                 versions={},
@@ -145,6 +193,8 @@ def chain_runs(dense: float, causal: float, attention: float, pointer: float) ->
 def test_claims_about_chains() -> None:
     verdicts = [c.verdict for c in chains.chain_claims(Results(chain_runs(1.0, 1.0, 0.3, 0.3)))]
     assert verdicts == [HOLDS, HOLDS, HOLDS]
+    verdicts = [c.verdict for c in chains.chain_claims(Results(chain_runs(1.0, 1.0, 0.3, 0.3, routers=2)))]
+    assert verdicts == [HOLDS, OPEN, OPEN], "a bar is for each router; four tell nothing of teachers"
     verdicts = [c.verdict for c in chains.chain_claims(Results(chain_runs(1.0, 0.5, 0.3, 0.3)))]
     assert verdicts[0] == FAILS
     assert chains.chain_claims(Results(chain_runs(0.5, 1.0, 0.3, 0.3))) == [], "no teacher has learned chains"

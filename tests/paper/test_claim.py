@@ -2,7 +2,7 @@
 
 import pytest
 
-from keepset.paper.claim import FAILS, HOLDS, OPEN, above, below, side_of_zero
+from keepset.paper.claim import FAILS, HOLDS, OPEN, above, below, side_of_zero, worst
 from keepset.paper.result import Metric
 
 
@@ -28,3 +28,9 @@ def test_a_difference_holds_when_all_of_its_interval_is_on_one_side(
 def test_a_share_is_held_against_a_bar(low: float, high: float, over: str, under: str) -> None:
     assert above(metric(low, high), 0.95) == over
     assert below(metric(low, high), 0.95) == under
+
+
+def test_a_claim_about_each_of_several_is_as_good_as_the_worst() -> None:
+    assert worst({HOLDS}) == HOLDS
+    assert worst({HOLDS, OPEN}) == OPEN
+    assert worst({HOLDS, OPEN, FAILS}) == FAILS

@@ -1,10 +1,23 @@
 """The picture of the package says what the source says, and the source keeps the order."""
 
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-from keepset.paper.import_graph import LABORATORY, LIBRARY, ORDER, Edges, edges, import_graph, imports, sizes, stage
+from keepset.paper.import_graph import (
+    LABORATORY,
+    LIBRARY,
+    ORDER,
+    PACKAGE,
+    Edges,
+    edges,
+    import_graph,
+    imports,
+    sizes,
+    sources,
+    stage,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,6 +33,19 @@ def test_nobody_imports_what_comes_later(found: Edges) -> None:
 
 def test_the_library_never_imports_the_laboratory(found: Edges) -> None:
     assert [pair for pair in found if pair[0] in LIBRARY and pair[1] in LABORATORY] == []
+
+
+def test_no_file_imports_itself_in_a_circle() -> None:
+    files = {
+        f"keepset/{file}".removesuffix(".py").removesuffix("/__init__").replace("/", "."): file for file in sources()
+    }
+    graph: dict[str, set[str]] = {}
+    for module, file in files.items():
+        names = [name for name, at_top in imports((PACKAGE / file).read_text(encoding="utf-8"), file) if at_top]
+        homes = {name if name in files else name.rpartition(".")[0] for name in names}
+        graph[module] = homes & files.keys() - {module}
+    assert sum(map(len, graph.values())) > len(files)
+    TopologicalSorter(graph).prepare()  # else a CycleError names the circle
 
 
 def test_edges_count_files(found: Edges) -> None:

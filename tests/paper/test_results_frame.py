@@ -122,3 +122,6 @@ def test_everything_tracked_is_one_data_frame(tmp_path: Path) -> None:
     assert read_results(tmp_path, "small").runs == RUNS
     with pytest.raises(ValueError, match=r"results folder: expected .*paper to exist; run from the repository"):
         keepset.paper.results(tmp_path, scale="paper")
+    (tmp_path / "paper").mkdir()
+    with pytest.raises(ValueError, match=r"results folder: expected result files in .*paper, got none; 'keepset repr"):
+        keepset.paper.results(tmp_path, scale="paper")

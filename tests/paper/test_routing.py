@@ -1,10 +1,12 @@
 """The routing experiment end to end on untrained teachers."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
+from keepset import seeds
 from keepset.paper import routing
 from keepset.paper.claim import FAILS, HOLDS, OPEN
 from keepset.paper.dense import evaluation_batch
@@ -14,6 +16,7 @@ from keepset.paper.report import made
 from keepset.paper.result import RunResult
 from keepset.paper.results import Results
 from keepset.paper.router_tables import label_table
+from keepset.paper.routing.claims import single_record_claims, transfer_claims
 from keepset.paper.routing.run import ARMS, CONDITIONS, jobs
 from keepset.paper.routing.tables import transferred
 from keepset.paper.statistics import share
@@ -32,6 +35,9 @@ def test_every_source_and_arm_routes_every_teacher(untrained: Path) -> None:
     found = dict(run_missing(jobs("smoke"), untrained / "results", "smoke"))
     arms = [f"routing/source-{source}-{arm}" for source in (0, 1) for arm in ("imitation", "causal")]
     assert list(found) == ["routing/unrouted", *arms]
+    for name in arms:
+        source = int(found[name].at["source"])
+        assert found[name].seeds["router_stream"] == seeds.ROUTER_STREAM.seed(source), "each source has its own order"
     results = Results(found)
     for condition in CONDITIONS:
         for arm in ("imitation", "causal"):
@@ -109,16 +115,57 @@ def test_own_and_other_sources_and_their_spreads() -> None:
     assert own == pytest.approx((0.55 + 0.85) / 2)
     assert other == pytest.approx((0.70 + 0.95) / 2)
     assert by_source == pytest.approx((0.20 + 0.075) / 2), "0.55 and 0.95; 0.70 and 0.85"
-    assert by_seed == pytest.approx((0.05 + 0.0 + 0.0 + 0.05) / 4)
+    assert by_seed == pytest.approx((0.025 + 0.025) / 2), "0.725 and 0.775; 0.80 and 0.75: means over sources"
+
+
+def both_arms(gap: Callable[[int, int], int]) -> Results:
+    """Five teachers and five routers: imitation at 50 of 100, causal ``gap(teacher, router)`` above."""
+    return routed(
+        {
+            (0, arm, teacher, seed): 50 + (gap(teacher, seed) if arm == "causal" else 0)
+            for arm in ("causal", "imitation")
+            for teacher in range(5)
+            for seed in range(5)
+        }
+    )
 
 
 @pytest.mark.parametrize(
-    ("causal", "plain", "shifted"), [((60, 70), HOLDS, HOLDS), ((50, 60), HOLDS, OPEN), ((40, 50), FAILS, FAILS)]
+    ("gap", "verdict"),
+    [
+        (lambda teacher, seed: 30 + teacher + seed, HOLDS),
+        (lambda teacher, seed: -30 - teacher - seed, FAILS),
+        (lambda teacher, seed: 3 + teacher + seed, OPEN),  # all of them ahead, on a hundred examples
+        (lambda teacher, seed: 30, OPEN),  # five identical differences are one observation
+        (lambda teacher, seed: 30 + seed, OPEN),  # five routers, whichever teacher they route
+    ],
 )
-def test_under_length_shift_causal_has_to_be_ahead(causal: tuple[int, int], plain: str, shifted: str) -> None:
-    by_arm = {"causal": causal, "imitation": (50, 60)}
-    results = routed({(0, arm, teacher, 0): n for arm, both in by_arm.items() for teacher, n in enumerate(both)})
-    verdicts = {claim.claim: claim.verdict for claim in routing.single_record_claims(results)}
-    assert verdicts["Unique retrieval: causal at least imitation"] == plain
-    assert verdicts["Unique, 4× length: causal ahead of imitation"] == shifted
-    assert len(verdicts) == len(CONDITIONS)
+def test_an_ordering_is_told_over_teachers_routers_and_examples(gap: Callable[[int, int], int], verdict: str) -> None:
+    claims = {claim.claim: claim for claim in single_record_claims(both_arms(gap))}
+    assert len(claims) == len(CONDITIONS), "one source has neither own labels nor transfer"
+    for claim in ("Unique retrieval: causal at least imitation", "Unique, 4× length: causal ahead of imitation"):
+        assert claims[claim].verdict == verdict
+    assert ("different" in claims[claim].n) == (gap(0, 0) == gap(1, 0))
+
+
+def test_transfer_compares_spreads_of_means_on_both_sides() -> None:
+    def by(source: int, seed: int) -> Results:
+        return routed(
+            {
+                (s, arm, teacher, r): 50 + source * s + seed * r
+                for arm in ("causal", "imitation")
+                for s in range(5)
+                for teacher in range(5)
+                for r in range(5)
+            }
+        )
+
+    def verdicts(results: Results) -> list[str]:
+        return [claim.verdict for claim in transfer_claims(results)]
+
+    assert verdicts(by(source=8, seed=1)) == [HOLDS, FAILS], "eight times the spread"
+    assert verdicts(by(source=1, seed=8)) == [FAILS, HOLDS]
+    assert verdicts(by(source=2, seed=1)) == [OPEN, OPEN], "five against five tell no factor of two"
+    assert verdicts(by(source=1, seed=0)) == [OPEN, OPEN], "no spread to compare with"
+    own = [claim for claim in single_record_claims(by(8, 1)) if "own labels" in claim.claim]
+    assert len(own) == 4

@@ -4,16 +4,19 @@ from math import hypot
 from statistics import stdev
 
 import pytest
-from scipy.stats import binomtest, sem, t, ttest_1samp, ttest_rel
+from scipy.stats import binomtest, f, sem, t, ttest_1samp, ttest_rel
 
+from keepset.paper.result import Metric
 from keepset.paper.statistics import (
     bounds,
     clustered_difference,
+    crossed_difference,
     paired_difference,
     pooled,
     share,
     share_difference,
     sign_test,
+    spread_ratio,
 )
 from keepset.statistics import wilson
 
@@ -32,6 +35,44 @@ def test_a_clustered_difference_counts_documents_not_questions() -> None:
     assert alone.high == pytest.approx(1 / 6 + half)
     with pytest.raises(ValueError, match="gap: expected at least 2 clusters"):
         clustered_difference("gap", [[1]])
+
+
+def cells(rights: list[list[int]], n: int = 100) -> dict[tuple[int, int], Metric]:
+    """A row per teacher, a column per router."""
+    return {(i, j): share("x", right, n) for i, row in enumerate(rights) for j, right in enumerate(row)}
+
+
+def test_a_crossed_difference_is_no_surer_than_its_teachers_its_routers_or_its_examples() -> None:
+    half = cells([[50, 50], [50, 50]])
+    gap = crossed_difference("gap", cells([[60, 62], [70, 72]]), half)
+    low, high = bounds(gap)
+    assert gap.value == pytest.approx(0.16)
+    over_teachers = t.ppf(0.975, 1) * stdev([0.11, 0.21]) / 2**0.5
+    over_routers = t.ppf(0.975, 1) * stdev([0.15, 0.17]) / 2**0.5
+    first, second = wilson(66, 100), wilson(50, 100)
+    assert high - gap.value == pytest.approx(hypot(over_teachers, over_routers, first[1] - 0.66, 0.5 - second[0]))
+    assert gap.value - low == pytest.approx(hypot(over_teachers, over_routers, 0.66 - first[0], second[1] - 0.5))
+    assert gap.n == 4
+
+
+def test_identical_differences_are_one_observation() -> None:
+    full = cells([[100, 100], [100, 100]])
+    gap = crossed_difference("gap", full, full)
+    low, high = bounds(gap)
+    assert (gap.value, gap.n) == (0, 1)
+    assert low < 0 < high, "a hundred answers at the ceiling do not show that the arms are equal"
+    assert crossed_difference("gap", cells([[60, 61], [60, 61]]), full).n == 2, "routers differ, teachers do not"
+    with pytest.raises(ValueError, match="gap: expected the same teachers and routers in both arms, got 4 and 2"):
+        crossed_difference("gap", full, cells([[1, 1]]))
+
+
+def test_a_ratio_of_spreads_has_the_interval_of_f() -> None:
+    ratio = spread_ratio([0.0, 2.0, 4.0, 6.0], [1.0, 2.0, 3.0, 4.0, 5.0], "ratio")
+    one, other = stdev([0, 2, 4, 6]), stdev([1, 2, 3, 4, 5])
+    assert ratio.value == pytest.approx(one / other)
+    assert bounds(ratio) == pytest.approx(
+        (ratio.value / f.ppf(0.975, 3, 4) ** 0.5, ratio.value / f.ppf(0.025, 3, 4) ** 0.5)
+    )
 
 
 @pytest.mark.parametrize(("successes", "n"), [(0, 20), (7, 20), (20, 20), (299, 300)])

@@ -18,7 +18,7 @@ from keepset.paper.testbed.tasks.conditions import WARM_UPS
 from keepset.paper.testbed.tasks.duplicate import Duplicate
 from keepset.paper.testbed.tasks.latest_write import LatestWrite
 from keepset.paper.testbed.tasks.mixture import sample_mixture, shares
-from keepset.paper.testbed.tasks.multihop import Multihop
+from keepset.paper.testbed.tasks.multihop import Multihop, Order
 from keepset.paper.testbed.tasks.oracle import Record, oracle_answer, oracle_family, read_query, read_records
 from keepset.paper.testbed.tasks.sheet import encode
 from keepset.paper.testbed.tasks.unique import Unique
@@ -246,13 +246,16 @@ def test_hardened_multihop_has_three_whole_chains_in_any_order(seed: int) -> Non
     assert len(orders) > 1
 
 
+@pytest.mark.parametrize("order", ["value_first", "pointers_first"])
 @pytest.mark.parametrize("hops", [1, 2, 3])
 @given(seed=SEEDS)
-def test_multihop_has_the_hops_asked_for_and_targets_before_their_pointers(hops: int, seed: int) -> None:
-    for records, _, _ in drawn(Multihop(hops, distractor_chains=1), seed):
+def test_multihop_has_the_hops_and_the_order_asked_for(hops: int, order: Order, seed: int) -> None:
+    for records, key, batch in drawn(Multihop(hops, distractor_chains=1, order=order), seed):
         found = chains(records)
         assert [len(chain) for chain in found] == [hops + 1] * 2
-        assert all(chain == sorted(chain, reverse=True) for chain in found)
+        assert all(chain == sorted(chain, reverse=order == "value_first") for chain in found)
+        (asked,) = [chain for chain in found if records[chain[0]].key == key]
+        assert records[asked[-1]].content == int(batch.answers[0, 0])
 
 
 @given(seed=SEEDS)

@@ -161,6 +161,13 @@ def test_a_policy_sees_the_question_only_when_it_is_passed(loaded: Loaded, docum
         Pruner(*loaded, KVzip(loaded[1]), blocks=16).prune(document, 0.25, question=QUESTION)
 
 
+def test_a_policy_by_its_name_is_that_policy(loaded: Loaded, document: str) -> None:
+    named, made = (Pruner(*loaded, policy, blocks=16).prune(document, 0.25) for policy in ("kvzip", KVzip(loaded[1])))
+    assert named.record.policy == "kvzip"
+    assert [b.score for b in named.record.blocks] == [b.score for b in made.record.blocks]
+    assert named.kept == made.kept
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_batch_equals_its_documents_one_by_one(loaded: Loaded, document: str, mode: EvictionMode) -> None:
     documents = [document, document[:200], document[150:], "The code."]

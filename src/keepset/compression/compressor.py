@@ -23,7 +23,7 @@ from keepset.pruning.budget import Budget, select
 from keepset.routers.reading import read_states, sink_token
 from keepset.routers.text import TextRouter, load_text_router, question_features, text_features
 from keepset.text.lexical import Passage, passages
-from keepset.text.prompt import Characters, encode, token_spans
+from keepset.text.prompt import Characters, check_characters, check_text, encode, token_spans
 from keepset.text.split import split_blocks
 
 SHIPPED = Path(__file__).parent / "router"
@@ -163,10 +163,14 @@ def parse_text_budget(written: str) -> Budget:
 
 
 def check_texts(texts: Sequence[str], question: str | None) -> None:
+    if isinstance(texts, str) or not isinstance(texts, Sequence):
+        raise ValueError(f"texts: expected a list of texts, got {type(texts).__name__}")
+    for text in texts:
+        check_characters("text", text)
     if not any(text.strip() for text in texts):
         raise ValueError(f"text: expected some text to compress, got {'only white space' if texts else 'none'}")
-    if question is not None and not question.strip():
-        raise ValueError(f"question: expected some text, or no question, got {question!r}")
+    if question is not None:
+        check_text("question", question)
 
 
 def cut(text: str, offsets: Sequence[Characters], blocks: str) -> tuple[list[Characters], list[Span]]:

@@ -8,24 +8,21 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from keepset.lazily import on_first_use
+
 if TYPE_CHECKING:
     from keepset.explain.explanation import explain, explain_file
     from keepset.explain.report import Report
 
 __all__ = ["Report", "explain", "explain_file"]
 
-
-def __getattr__(name: str) -> Any:
-    # On first use: drawing a report needs no torch.
-    if name in ("explain", "explain_file"):
-        from keepset.explain import explanation
-
-        return getattr(explanation, name)
-    if name == "Report":
-        from keepset.explain.report import Report
-
-        return Report
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+_HOMES = {
+    "Report": "keepset.explain.report",
+    "explain": "keepset.explain.explanation",
+    "explain_file": "keepset.explain.explanation",
+}
+# Drawing a report needs no torch.
+__getattr__ = on_first_use(__name__, _HOMES)
 
 
 class _CallablePackage(ModuleType):

@@ -21,8 +21,9 @@ from keepset.explain.findings import BlockReport, CostReport, PartReport, Replie
 from keepset.explain.plan import MAX_MINUTES, SHORT_REPLY, make_plan, watched
 from keepset.explain.report import Report
 from keepset.interventions import Ask, Fast
-from keepset.labels.about import about_answer, about_threshold
-from keepset.labels.support import Answer, Support, SupportEffort, check_support_effort, find_support, no_support
+from keepset.labels.about import about_answer, about_blocks, about_threshold
+from keepset.labels.support import Support, SupportEffort, check_support_effort, find_support, no_support
+from keepset.labels.worth import Answer
 from keepset.models.loading import load_model
 from keepset.models.quantize import Quantize
 from keepset.readouts.attention import window_attention
@@ -32,9 +33,10 @@ from keepset.text.split import Blocks
 
 MAX_NEW_TOKENS = 64
 """Of the reply: some sentences."""
-LEAST_PEAK = 2.0
-"""Nats that some token of a sentence the model wrote must gain from the text, or else the text only colours its words.
-On rambling replies of SmolLM2 made-up sentences peaked at 0.8, sentences with a fact of the text at 2.3 or more."""
+LEAST_PEAK = 1.5
+"""Nats that some word of a sentence the model wrote must gain from the text, or else the text only colours its words.
+The middle of what four rambling replies of SmolLM2 showed (made-up sentences 0.8, sentences with a fact of the text 2.3
+or more): a guess. Where it lets a made-up sentence pass, it borrows words, and the report says from where."""
 
 
 @overload
@@ -49,6 +51,7 @@ def explain(
     max_new_tokens: int = MAX_NEW_TOKENS,
     max_minutes: float = MAX_MINUTES,
     console: Console | None = None,
+    attention: bool = False,
 ) -> Report: ...
 
 
@@ -64,6 +67,7 @@ def explain(
     max_new_tokens: int = MAX_NEW_TOKENS,
     max_minutes: float = MAX_MINUTES,
     console: Console | None = None,
+    attention: bool = False,
 ) -> list[Report]: ...
 
 
@@ -78,25 +82,30 @@ def explain(
     max_new_tokens: int = MAX_NEW_TOKENS,
     max_minutes: float = MAX_MINUTES,
     console: Console | None = None,
+    attention: bool = False,
 ) -> Report | list[Report]:
     """Which blocks of ``context`` the reply to ``question`` depends on; for a list of questions, a list of reports.
 
     Without ``answer``, the model's own reply is explained, sentence by sentence. An ``answer`` that stands in the reply
     is explained as a span of it, any other one as it was given: see ``find_said``. A question whose estimate is over
     ``max_minutes`` is refused; ``math.inf`` goes on. The plan and a progress bar go to ``console``, when there is one.
+    Attention is read where blocks are hidden too, and with ``attention`` whatever the effort.
     """
     if isinstance(question, list | tuple):
         _check_no_answer(answer)
         return [
-            explain(model, tokenizer, context, one, None, blocks, effort, max_new_tokens, max_minutes, console)
+            explain(
+                model, tokenizer, context, one, None, blocks, effort, max_new_tokens, max_minutes, console, attention
+            )
             for one in question
         ]
     began = time.perf_counter()
     check_support_effort(effort)  # before a model has worked for it
+    attention = attention or effort != "evidence"
     prompt = text_example(tokenizer, context, question, NOT_YET if answer is None else answer, blocks)
     executor = Fast(model)
     executor.check(Ask(prompt, frozenset(), (prompt.answer,)), reserve=max_new_tokens)
-    plan = make_plan(model, prompt, max(max_new_tokens, len(prompt.answer)), effort)
+    plan = make_plan(model, prompt, max(max_new_tokens, len(prompt.answer)), effort, attention)
     plan.check(max_minutes)
     if console is not None:
         console.print(plan.sentence(), highlight=False)
@@ -106,11 +115,12 @@ def explain(
         said = find_said(tokenizer, reply, answer, prompt)
         lead = prompt.before_question.answer[: -len(prompt.answer)]
         asked = Answer(prompt, executor, said.tokens, word_numbers(tokenizer, [*lead, *said.tokens]))
-        about = about_answer(asked, tokenizer)
         least_peak = LEAST_PEAK if answer is None else -math.inf
         supports = find_supports(asked, said.parts, effort, least_peak)
+        about = about_answer(asked, tokenizer).value  # after the answer: its readings hold the question's
+        nearness = [found.value for found in about_blocks(asked, tokenizer)]
         replies = short_replies(writer, supports, max_new_tokens)
-        attention = reply_attention(model, prompt, said.tokens).tolist() if effort != "evidence" else None
+        attended = reply_attention(model, prompt, said.tokens).tolist() if attention else None
     name = Path(model.name_or_path or "").name or type(model).__name__
     threshold = about_threshold(name)
     return Report(
@@ -123,13 +133,14 @@ def explain(
         about=about,
         about_threshold=threshold,
         in_text=about >= threshold and any(support.evidence for support in supports),
+        pointed=max(range(len(nearness)), key=nearness.__getitem__) if nearness else None,
         parts=part_reports(said, supports),
-        blocks=block_reports(prompt, attention),
+        blocks=block_reports(prompt, attended),
         replies=replies,
         cost=CostReport(
-            forwards=executor.cost.forwards + (attention is not None),
+            forwards=executor.cost.forwards + attention,
             keep_sets=executor.cost.views,
-            tokens=executor.cost.tokens + (attention is not None) * (len(prompt.tokens) + len(said.tokens) - 1),
+            tokens=executor.cost.tokens + attention * (len(prompt.tokens) + len(said.tokens) - 1),
             seconds=time.perf_counter() - began,
         ),
     )
@@ -138,10 +149,10 @@ def explain(
 def find_supports(answer: Answer, parts: Sequence[Part], effort: SupportEffort, least_peak: float) -> list[Support]:
     """What each part rests on; one reading of a keep set serves all of them.
 
-    Parts without a token that gains ``least_peak`` nats from the text are not looked into, and what follows the last
+    Parts without a word that gains ``least_peak`` nats from the text are not looked into, and what follows the last
     part that is, is not read: a long reply costs more than the blocks.
     """
-    gains = answer.gains
+    gains = answer.word_gains
     spoken = [float(gains[part.tokens].max()) >= least_peak for part in parts]
     end = max((part.tokens.stop for part, speaks in zip(parts, spoken, strict=True) if speaks), default=0)
     beginning = answer.up_to(end)

@@ -107,11 +107,13 @@ class Findings(_Frozen):
     generated: bool
     """The model wrote it; False when it was given."""
     about: float
-    """Share of the question's surprise that the text explains."""
+    """How much the text is about the question: see ``labels.about``."""
     about_threshold: float
     """From where on the text seems to be about the question."""
     in_text: bool
     """The text seems to be about the question, and adds something to the reply."""
+    pointed: int | None = None
+    """The block that alone is most about the question, whatever the reply rests on; None where there are no blocks."""
     parts: tuple[PartReport, ...]
     blocks: tuple[BlockReport, ...]
     replies: Replies

@@ -4,13 +4,26 @@ from collections.abc import Sequence
 from html import escape
 
 from keepset.explain.findings import BlockReport, Findings, PartReport
-from keepset.explain.words import cited_pieces, cost_line, doubt, reply_rows, source_line, verdict
+from keepset.explain.painted import Painted, painted_text
+from keepset.explain.words import (
+    ANYWAY,
+    cited_pieces,
+    cost_line,
+    doubt,
+    missed,
+    missed_line,
+    reply_rows,
+    source_line,
+    verdict,
+)
 
-STYLE = """
+COLOURS = """
 :root { color-scheme: light dark; --ink: #1c1c1e; --soft: #6b6b70; --line: #d9d9de; --paper: #ffffff; --card: #f6f6f8;
   --cost: 214, 69, 40; --mark: #15803d; --marked: 21, 128, 61; --bar: #7c9cc4; }
 @media (prefers-color-scheme: dark) { :root { --ink: #ececf0; --soft: #a0a0a8; --line: #3a3a40; --paper: #17171a;
   --card: #212125; --cost: 235, 94, 62; --mark: #4ade80; --marked: 74, 222, 128; --bar: #55749e; } }
+"""
+STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, sans-serif; }
 main { max-width: 62rem; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
@@ -43,8 +56,6 @@ a { color: inherit; }
 section + section { border-top: 3px double var(--line); margin-top: 3rem; padding-top: 2rem; }
 """
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-STRONGEST = 0.45
-"""Opacity of a block that restores everything: the text on it stays readable in light and dark."""
 
 
 def page(reports: Sequence[Findings]) -> str:
@@ -62,7 +73,7 @@ def document(title: str, body: str, style: str = "") -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <title>{escape(title)}</title>
-<style>{STYLE}{style}</style>
+<style>{COLOURS}{STYLE}{style}</style>
 </head>
 <body><main>{body}</main></body>
 </html>
@@ -74,25 +85,34 @@ def _section(report: Findings, prefix: str) -> str:
     said_first = doubt(report)
     note = f'<p class="note">{said_first}</p>' if said_first else ""
     heading = "What it rests on" if report.in_text else "What the reply rests on all the same"
-    parts = "".join(_part(report, part, prefix) for part in report.parts)
     return f"""
 {note}<h1 dir="auto">{escape(report.question)}</h1>
-<p class="answer" dir="auto">{_cited(report, prefix)} <span class="soft">({escape(source_line(report))})</span></p>
-<h2>{heading}</h2>
-{parts}
-<p class="soft">Bars: how much of what the whole text adds to a part the block restores alone.</p>
+<p class="answer" dir="auto">{cited_reply(report, prefix)} <span class="soft">({escape(source_line(report))})</span></p>
+{missed_block(report, prefix)}<h2>{heading}</h2>
+{every_part(report, prefix)}
+<p class="soft">Bars: how much of what the whole text adds to a sentence the block restores alone. Point at one for its
+numbers: a nat is a unit of log-probability, 0.7 nats make a sentence twice as likely, 2.3 nats ten times.</p>
 <h2>The context</h2>
 <p class="soft">Shaded: what the block alone restores, the stronger the more. Underlined: evidence.</p>
 <div class="context" dir="auto">{_running_text(report, prefix)}</div>
 <h2>What the model writes</h2>
-{_replies(report)}
+{written_replies(report)}
 <h2>Every block</h2>
 <div class="scroll">{_table(report)}</div>
 <p class="soft">{escape(cost_line(report))}</p>
 """
 
 
-def _cited(report: Findings, prefix: str) -> str:
+def missed_block(report: Findings, prefix: str) -> str:
+    """What the question points at, where the reply rests on something else; nothing otherwise."""
+    block = missed(report)
+    if block is None:
+        return ""
+    said = f'<a href="#{prefix}{block.number}">{escape(report.text(block))}</a>'
+    return f'<p class="note" dir="auto">{missed_line(block)} {said}</p>\n'
+
+
+def cited_reply(report: Findings, prefix: str) -> str:
     """The reply with links to its sources."""
     cited = iter(part for part in report.parts if part.evidence)
     return "".join(
@@ -105,6 +125,20 @@ def _links(part: PartReport, prefix: str) -> str:
         return f'<a href="#{prefix}{number}">{number}</a>'
 
     return " or ".join([", ".join(map(link, part.evidence)), *map(link, part.others)])
+
+
+def every_part(report: Findings, prefix: str) -> str:
+    """What each part rests on; those the model would write without the text stand together at the end."""
+    spoken = "".join(_part(report, part, prefix) for part in report.parts if part.spoken)
+    return spoken + _anyway([part for part in report.parts if not part.spoken])
+
+
+def _anyway(parts: Sequence[PartReport]) -> str:
+    """The sentences the model would write without the text, together."""
+    if not parts:
+        return ""
+    said = "".join(f'<li dir="auto">“{escape(part.text)}”</li>' for part in parts)
+    return f'<p class="part soft">{ANYWAY if len(parts) > 1 else verdict(parts[0])}</p><ul class="soft">{said}</ul>'
 
 
 def _part(report: Findings, part: PartReport, prefix: str) -> str:
@@ -121,35 +155,33 @@ def _part(report: Findings, part: PartReport, prefix: str) -> str:
 
 
 def _bar(share: float, worth: float) -> str:
-    width = 100 * min(1.0, max(0.0, share))
+    """Never less than nothing: a block that helps when it is hidden restores nothing, and nothing goes with it."""
+    share = max(0.0, share)
     return (
         f'<span class="track" title="{share:.0%}, {share * worth:.2f} nats"><span class="bar" '
-        f'style="width: {width:.0f}%"></span></span>'
+        f'style="width: {100 * min(1.0, share):.0f}%"></span></span>'
     )
 
 
 def _running_text(report: Findings, prefix: str) -> str:
-    """The context as it was given, blocks shaded; text outside every block stays plain."""
-    parts, end = [], 0
-    for block in report.blocks:
-        parts += [escape(report.context[end : block.start]), _block(report, block, prefix)]
-        end = block.stop
-    return "".join(parts) + escape(report.context[end:])
+    """The context as it was given, blocks shaded by what they restore alone."""
+    return painted_text(report.context, [_paint(report, block, prefix) for block in report.blocks])
 
 
-def _block(report: Findings, block: BlockReport, prefix: str) -> str:
-    text = report.context[block.start : block.stop]
-    said = text.rstrip()
+def _paint(report: Findings, block: BlockReport, prefix: str) -> Painted:
     role = report.role(block.number)
-    title = f"block {block.number}: {role}; {report.nats(block.number):.2f} nats alone; {block.tokens} tokens"
-    return (
-        f'<span id="{prefix}{block.number}" class="block{" evidence" if role == "evidence" else ""}" '
-        f'style="background: rgba(var(--marked), {STRONGEST * report.strength(block.number):.3f})" '
-        f'title="{escape(title)}">{escape(said)}</span><sup>{block.number}</sup>{escape(text[len(said) :])}'
+    return Painted(
+        number=block.number,
+        start=block.start,
+        stop=block.stop,
+        strength=report.strength(block.number),
+        title=f"block {block.number}: {role}; {report.nats(block.number):.2f} nats alone; {block.tokens} tokens",
+        classes="evidence" if role == "evidence" else "",
+        anchor=f"{prefix}{block.number}",
     )
 
 
-def _replies(report: Findings) -> str:
+def written_replies(report: Findings) -> str:
     rows = "".join(
         f'<tr><th>{escape(name)}</th><td dir="auto">{escape(said) or "(nothing)"}</td></tr>'
         for name, said in reply_rows(report)
@@ -161,7 +193,7 @@ def _table(report: Findings) -> str:
     """Every block; what hiding it takes and attention only where they were measured."""
     hidden = any(part.carried for part in report.parts)
     attention = any(block.attention is not None for block in report.blocks)
-    more = "<th>if hidden, loses</th>" * hidden + '<th class="number">attention</th>' * attention
+    more = "<th>no longer said without it</th>" * hidden + '<th class="number">attention</th>' * attention
     rows = "".join(_row(report, block, hidden, attention) for block in report.blocks)
     return f'<table><tr><th class="number">block</th><th>text</th><th></th><th>alone</th>{more}</tr>{rows}</table>'
 

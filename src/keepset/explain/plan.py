@@ -62,7 +62,9 @@ class Plan:
             )
 
 
-def make_plan(model: PreTrainedModel, example: TextExample, reply_tokens: int, effort: SupportEffort) -> Plan:
+def make_plan(
+    model: PreTrainedModel, example: TextExample, reply_tokens: int, effort: SupportEffort, attention: bool
+) -> Plan:
     """Counts the tokens of everything that will be read and written; times the model on a little."""
     n_tokens, n_blocks = len(example.tokens), len(example.blocks)
     after = len(example.query) + reply_tokens
@@ -77,6 +79,7 @@ def make_plan(model: PreTrainedModel, example: TextExample, reply_tokens: int, e
     if effort != "evidence":
         once["every block hidden"] = sum(n_tokens - span.stop for span in example.blocks) + n_blocks * reply_tokens
         once["the evidence hidden"] = n_tokens + reply_tokens
+    if attention:
         once["attention"] = n_tokens + reply_tokens
     per_token, per_step = timings(model, example.tokens[:TIMED_TOKENS])
     return Plan(

@@ -6,7 +6,7 @@ from rich.table import Table
 from rich.text import Text
 
 from keepset.explain.findings import Findings, PartReport
-from keepset.explain.words import ANYWAY, cited, cost_line, doubt, reply_rows, source_line, verdict
+from keepset.explain.words import ANYWAY, cited, cost_line, doubt, missed, missed_line, reply_rows, source_line, verdict
 from keepset.terminal import one_line
 
 BAR = 10
@@ -21,6 +21,9 @@ def show(report: Findings, console: Console) -> None:
     if said_first := doubt(report):
         console.print(said_first, style="bold yellow")
     console.print(_heading(report))
+    if block := missed(report):
+        console.print(f"\n{missed_line(block)}", style="bold yellow")
+        console.print(Padding(_plain(report.text(block)), (0, 0, 0, 2)))
     if not report.in_text and report.evidence:
         console.print("\nWhat the reply rests on all the same", style="bold")
     for part in report.parts:

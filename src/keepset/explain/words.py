@@ -2,7 +2,7 @@
 
 import re
 
-from keepset.explain.findings import Findings, PartReport
+from keepset.explain.findings import BlockReport, Findings, PartReport
 
 NOT_IN_TEXT = "This text does not seem to answer that."
 NOT_FROM_TEXT = "The reply does not rest on this text."
@@ -42,6 +42,18 @@ def doubt(report: Findings) -> str | None:
     if report.about < report.about_threshold:
         return NOT_IN_TEXT
     return None if report.in_text else NOT_FROM_TEXT
+
+
+def missed(report: Findings) -> BlockReport | None:
+    """The block that the question points at, where the text is about the question and the reply rests on others."""
+    rests_on = {number for part in report.parts for number in part.sources}
+    if report.pointed is None or report.about < report.about_threshold or report.pointed in rests_on:
+        return None
+    return report.blocks[report.pointed]
+
+
+def missed_line(block: BlockReport) -> str:
+    return f"The question seems to be about block {block.number}, which the reply does not rest on:"
 
 
 def verdict(part: PartReport) -> str:
@@ -98,8 +110,8 @@ def source_line(report: Findings) -> str:
 def cost_line(report: Findings) -> str:
     cost = report.cost
     return (
-        f"{cost.keep_sets:,} keep sets in {cost.forwards:,} forwards, {cost.tokens:,} tokens, {cost.seconds:.1f} s; "
-        f"effort {report.effort}."
+        f"{cost.seconds:.1f} s: the text was hidden in {cost.keep_sets:,} ways, {cost.tokens:,} tokens in "
+        f"{cost.forwards:,} runs of the model; effort {report.effort}."
     )
 
 

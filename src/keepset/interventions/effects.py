@@ -33,7 +33,7 @@ def check_effort(effort: str) -> None:
 
 
 @dataclass
-class Table:
+class ScoreTable:
     """One score per example and block."""
 
     log_prob: Tensor
@@ -44,7 +44,7 @@ class Table:
     """(B, N) bool: by a forward of its own, not concluded from others."""
 
     @classmethod
-    def empty(cls, batch: int, n_blocks: int) -> "Table":
+    def empty(cls, batch: int, n_blocks: int) -> "ScoreTable":
         correct, measured = torch.zeros(2, batch, n_blocks, dtype=torch.bool)
         return cls(torch.full((batch, n_blocks), torch.nan), correct, measured)
 
@@ -149,7 +149,7 @@ class Effects:
         return torch.tensor([found.get(i) is not None for i in range(len(self.probe))], dtype=torch.bool)
 
     @cached_property
-    def hidden(self) -> Table:
+    def hidden(self) -> ScoreTable:
         """Leave-one-out: each block hidden, all others kept."""
         return self._hidden(range(len(self.probe)))
 
@@ -165,10 +165,10 @@ class Effects:
         return self.clean_correct[:, None] & hidden.measured & ~hidden.correct if numbers else hidden.correct
 
     @cached_property
-    def alone(self) -> Table:
+    def alone(self) -> ScoreTable:
         """Singletons: each block kept, all others hidden."""
         certificates = self._certificates if self.effort == "certified" else {}
-        table = Table.empty(*self.exists.shape)
+        table = ScoreTable.empty(*self.exists.shape)
         for group in self.probe.groups([i for i in range(len(self.probe)) if certificates.get(i) is None]):
             where = [(i, block) for i in group for block in range(self._counts[i])]
             table.put(where, self.probe.score([(i, frozenset({block})) for i, block in where]))
@@ -200,7 +200,7 @@ class Effects:
                 found |= self.probe.search(searches)
         return found
 
-    def _hidden(self, numbers: Sequence[int]) -> Table:
+    def _hidden(self, numbers: Sequence[int]) -> ScoreTable:
         """Leave-one-out of the examples ``numbers``, as the effort does it."""
         if self.effort == "exact":
             return self._leave_one_out(numbers)
@@ -212,8 +212,8 @@ class Effects:
                 table.put([(i, block) for block in found.hidden], list(found.hidden.values()))
         return table
 
-    def _leave_one_out(self, numbers: Sequence[int]) -> Table:
-        table = Table.empty(*self.exists.shape)
+    def _leave_one_out(self, numbers: Sequence[int]) -> ScoreTable:
+        table = ScoreTable.empty(*self.exists.shape)
         for group in self.probe.groups(numbers):
             where = [(i, block) for i in group for block in range(self._counts[i])]
             # The clean contexts go along: everything branches off them, and drops need them anyway.
@@ -222,8 +222,8 @@ class Effects:
             table.put(where, self.probe.score(clean + hidden)[len(clean) :])
         return table
 
-    def _group_tested(self, numbers: Sequence[int]) -> Table:
-        table = Table.empty(*self.exists.shape)
+    def _group_tested(self, numbers: Sequence[int]) -> ScoreTable:
+        table = ScoreTable.empty(*self.exists.shape)
         for group in self.probe.groups(numbers):
             with self.probe.hold(group):
                 found = self.probe.search({i: group_test(self._counts[i], self.threshold) for i in group})

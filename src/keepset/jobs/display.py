@@ -1,27 +1,28 @@
-"""How far a labelling job is."""
+"""How far a job is."""
 
 import time
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from keepset.jobs.folder import LabelFolder
-from keepset.jobs.labelling import GroupDone
-from keepset.jobs.plan import ShardPlan
+from keepset.jobs.folder import JobFolder
+from keepset.jobs.outcome import GroupDone
+from keepset.terminal import one_line
 
 
 class Display:
     """Rows done, rows rejected and the time left, on a terminal; elsewhere only what to expect."""
 
-    def __init__(self, plan: ShardPlan, folder: LabelFolder, workers: int) -> None:
-        self.plan = plan
+    def __init__(self, folder: JobFolder[Any, Any], workers: int) -> None:
+        self.plan = folder.plan
         self.folder = folder
         self.workers = workers
         self.new = 0
         self._estimated = False
         self._console = Console(stderr=True)
         self._progress = Progress(
-            TextColumn("labelling"),
+            TextColumn(folder.kind.doing),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rejected]} rejected"),
@@ -42,8 +43,8 @@ class Display:
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
-    def advance(self, group: GroupDone) -> None:
-        """A group was done; the first one with labels tells what the others will take."""
+    def advance(self, group: GroupDone[Any]) -> None:
+        """A group was done; the first one with records tells what the others will take."""
         self.new += group.outcome.rows
         self._progress.update(self._task, advance=group.outcome.rows, rejected=self.folder.rejected)
         left = self.plan.rows - self.folder.done
@@ -52,15 +53,14 @@ class Display:
             self._say(f"{expectation(group, self.workers, left)} for the {left:,} left")
 
     def _say(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(one_line(text), highlight=False, markup=False, soft_wrap=True)
 
 
-def expectation(group: GroupDone, workers: int, rows: int) -> str:
+def expectation(group: GroupDone[Any], workers: int, rows: int) -> str:
     """What a group took, and what that makes for ``rows`` more."""
     n = group.outcome.rows
     seconds = group.seconds / n
     together = f" with {workers} workers" if workers > 1 else ""
-    return (
-        f"{n} rows took {group.cost.views / n:.0f} keep sets, {group.cost.forwards / n:.1f} forwards and {seconds:.2g} "
-        f"seconds each: about {rows * seconds / workers / 60:.1f} minutes{together}"
-    )
+    spent = ", ".join(f"{amount / n:,.1f} {unit}" for unit, amount in group.spent.items())
+    minutes = rows * seconds / workers / 60
+    return f"{n} rows took {spent} and {seconds:.2g} seconds each: about {minutes:.1f} minutes{together}"

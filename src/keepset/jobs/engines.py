@@ -29,8 +29,8 @@ class WithThreads:
 def check_engine(engine: str, workers: int | None, address: str | None) -> None:
     if engine not in ENGINES:
         raise ValueError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
-    if workers is not None and workers < 1:
-        raise ValueError(f"workers: expected at least 1, got {workers}")
+    if workers is not None and (not isinstance(workers, int) or workers < 1):
+        raise ValueError(f"workers: expected at least 1, got {workers!r}")
     if address is not None and engine != "ray":
         raise ValueError(f"address: expected the engine ray with it, got {engine!r}")
 

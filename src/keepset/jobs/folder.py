@@ -1,10 +1,10 @@
-"""The folder of a labelling job, and how it survives a kill at any moment.
+"""The folder of a job, and how it survives a kill at any moment.
 
     labels/
       manifest.json               what was asked, of which model and data; the finished shards
       README.md                   tells ``datasets.load_dataset`` where the tables are
-      data/shard-00000.parquet    labels of a range of lines
-      rejects/shard-00000.jsonl   rows of that range that could not be labelled; no file when there are none
+      data/shard-00000.parquet    records of a range of lines: labels, or short texts
+      rejects/shard-00000.jsonl   rows of that range of which nothing could be made; no file when there are none
       rejects.jsonl               those files, one after the other
       .shard-00001.journal        the shard in work, a line per finished group
       .lock                       held while somebody works here
@@ -13,9 +13,10 @@ Every row is done once, because one thing at a time decides:
 
 1. A group of rows is done when its line in the journal is whole: job, place and checksum fit. Whatever else stands
    there is dropped, and its rows are done again.
-2. A shard is done when ``manifest.json`` says so and its table is there. Its rejects are written first, then the table,
-   then the manifest, each to a temporary name and renamed; then the journal goes. Killed in between, the next start
-   finds all groups in the journal and writes the same bytes under the same names.
+2. A shard is done when ``manifest.json`` says so and its table is there. Its rejects are written first (and the texts,
+   where files are to come out), then the table, then the manifest, each to a temporary name and renamed; then the
+   journal goes. Killed in between, the next start finds all groups in the journal and writes the same bytes under the
+   same names.
 3. ``rejects.jsonl`` decides nothing: it is made at every start and kept up after every shard, as far as shards are done
    without a gap.
 
@@ -24,41 +25,58 @@ rows.
 """
 
 import errno
+import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from hashlib import sha256 as sha256_of
 from pathlib import Path
+from typing import Generic, Protocol, TypeVar
 
 from keepset.files import alone_in, clear_leftovers, open_appending, refuse_link, replacing_file, write_text
 from keepset.jobs.journal import Journal
-from keepset.jobs.labelling import Outcome, Reject
-from keepset.jobs.manifest import LabelJob, Manifest, read_manifest
+from keepset.jobs.kinds import J, Kind
+from keepset.jobs.manifest import Manifest, check_shard, read_manifest
+from keepset.jobs.outcome import Outcome, R, Record, Reject
 from keepset.jobs.plan import RowGroup, Shard, ShardPlan
-from keepset.jobs.stored import check_shard
-from keepset.jobs.tables import FinishedShard, ShardNote, read_note, write_table
+from keepset.jobs.tables import FinishedShard, ShardNote, read_note, read_rows, write_table
 
 CARD = """---
 configs:
-- config_name: labels-{content}
+- config_name: {kind}-{content}
   data_files:
   - split: train
     path: data/*.parquet
 ---
-Labels written by `keepset label`: which blocks of each context the answer depends on. `manifest.json` says of which
-data, by which model and how.
-"""
+{about}"""
 """``datasets`` keeps what it has read by the folder's and the config's name, so another content needs another name."""
 
 
-class LabelFolder:
-    """Where the labels of one job go."""
+R_contra = TypeVar("R_contra", bound=Record, contravariant=True)
 
-    def __init__(self, path: Path, job: LabelJob, plan: ShardPlan) -> None:
+
+class Files(Protocol[R_contra]):
+    """What a job makes, as files of their own beside the tables."""
+
+    path: Path
+
+    def clear(self) -> None:
+        """Removes what a kill has left of files that were being written."""
+
+    def place(self, records: Iterable[R_contra]) -> None:
+        """Writes the files of ``records`` that are not there; one that is there must be the same."""
+
+
+class JobFolder(Generic[J, R]):
+    """Where what one job makes goes; ``files`` is where it goes as files as well."""
+
+    def __init__(self, path: Path, kind: Kind[J, R], job: J, plan: ShardPlan, files: Files[R] | None = None) -> None:
         self.path = path
+        self.kind = kind
         self.job = job
         self.plan = plan
+        self.files = files
         self.finished: dict[int, FinishedShard] = {}
         """By number of the shard."""
         self._begun: dict[int, dict[int, int]] = {}
@@ -72,13 +90,13 @@ class LabelFolder:
         with ExitStack() as stack:
             with explained(self.path):
                 self._refuse_links()
-                stack.enter_context(alone_in(self.path, "writing labels"))
+                stack.enter_context(alone_in(self.path, self.kind.doing))
             self._begin()
             yield
 
     @property
-    def labelled(self) -> int:
-        """Rows with labels."""
+    def records(self) -> int:
+        """Rows of which something was made."""
         return self.done - self.rejected
 
     @property
@@ -91,14 +109,19 @@ class LabelFolder:
         """Rows that need no more work, in finished shards and in journals."""
         shards = self.plan.shards
         in_work = sum(shards[number].group_rows(first) for number, groups in self._begun.items() for first in groups)
-        return sum(shard.labelled + shard.rejected for shard in self.finished.values()) + in_work
+        return sum(shard.records + shard.rejected for shard in self.finished.values()) + in_work
+
+    def first_reason(self) -> str:
+        """Why the first of the rejects is one."""
+        with (self.path / "rejects.jsonl").open("rb") as file:
+            return str(json.loads(file.readline())["reason"])
 
     def groups(self) -> Iterator[RowGroup]:
         """What is left to do."""
         left = [shard for shard in self.plan.shards if shard.number not in self.finished]
         return self.plan.groups(left, {number: frozenset(groups) for number, groups in self._begun.items()})
 
-    def append(self, group: RowGroup, outcome: Outcome) -> None:
+    def append(self, group: RowGroup, outcome: Outcome[R]) -> None:
         """A group is done; with the last one of a shard, its files take the place of its journal."""
         shard = self.plan.shards[group.shard]
         with explained(self.path):
@@ -117,12 +140,14 @@ class LabelFolder:
                 file=self._table(shard).relative_to(self.path).as_posix(),
                 first_line=shard.first_line,
                 last_line=shard.last_line,
-                labelled=len(records),
+                records=len(records),
                 rejected=len(rejects),
                 job=self.job.key,
             )
             rejects_sha256 = self._write_rejects(shard, rejects)
-            sha256 = write_table(self._table(shard), records, note)
+            if self.files:
+                self.files.place(records)
+            sha256 = write_table(self._table(shard), self.kind.record, records, note)
             self.finished[shard.number] = FinishedShard(
                 **note.model_dump(), sha256=sha256, rejects_sha256=rejects_sha256
             )
@@ -133,13 +158,17 @@ class LabelFolder:
 
     def _begin(self) -> None:
         """Checks that this job may write here, and finds out what is done."""
-        known = read_manifest(self.path / "manifest.json")
+        known = read_manifest(self.path / "manifest.json", self.kind)
         if known is None:
-            self._check_empty()
+            check_empty(self.path)
+            if self.files:
+                check_empty(self.files.path)
         else:
             self._check_same(known.job)
             self.job = known.job
         with explained(self.path):
+            if self.files:
+                self.files.clear()
             self._find_finished(known.shards if known else ())
             self._write_manifest()  # before anything else: now the folder is this job's
             for folder in (self.path, self.path / "data", self.path / "rejects"):
@@ -156,15 +185,7 @@ class LabelFolder:
                 for path in folder.iterdir():
                     refuse_link(path)
 
-    def _check_empty(self) -> None:
-        others = sorted(path.name for path in self.path.iterdir() if not path.name.startswith("."))
-        if others:
-            raise ValueError(
-                f"{self.path}: expected an empty folder or one with the manifest.json of an earlier run, "
-                f"got {', '.join(others[:5])}"
-            )
-
-    def _check_same(self, earlier: LabelJob) -> None:
+    def _check_same(self, earlier: J) -> None:
         differences = earlier.differences(self.job)
         if differences:
             raise ValueError(
@@ -173,7 +194,10 @@ class LabelFolder:
             )
 
     def _find_finished(self, known: tuple[FinishedShard, ...]) -> None:
-        """Shards of the manifest whose tables are there, whole; a table that it does not know is made again."""
+        """Shards of the manifest whose tables are there, whole; a table that it does not know is made again.
+
+        A text that is gone comes back from its table.
+        """
         by_file = {shard.file: shard for shard in known}
         for shard in self.plan.shards:
             table = self._table(shard)
@@ -181,7 +205,9 @@ class LabelFolder:
                 continue
             note = by_file.get(table.relative_to(self.path).as_posix())
             if note is not None:
-                check_shard(self.path, note)
+                check_shard(self.path, note, self.kind.command)
+                if self.files:
+                    self.files.place(read_rows(table, self.kind.record))
                 self.finished[shard.number] = note
             elif read_note(table).job != self.job.key:
                 raise ValueError(f"{table}: expected a table of this job, got one of another; delete it")
@@ -200,9 +226,11 @@ class LabelFolder:
 
     def _write_manifest(self) -> None:
         finished = tuple(self.finished[number] for number in sorted(self.finished))
-        text = Manifest(job=self.job, rows=self.plan.rows, shards=finished).text()
+        text = Manifest(command=self.kind.command, job=self.job, rows=self.plan.rows, shards=finished).text()
         write_text(self.path / "manifest.json", text)
-        write_text(self.path / "README.md", CARD.format(content=sha256_of(text.encode()).hexdigest()[:12]))
+        content = sha256_of(text.encode()).hexdigest()[:12]
+        card = CARD.format(kind=self.kind.name, content=content, about=self.kind.about)
+        write_text(self.path / "README.md", card)
 
     def _write_rejects(self, shard: Shard, rejects: list[Reject]) -> str | None:
         """The sha256 of the file; None when there is none."""
@@ -226,14 +254,24 @@ class LabelFolder:
             whole.flush()
             os.fsync(whole.fileno())
 
-    def _journal(self, shard: Shard) -> Journal:
-        return Journal(self.path / _journal_name(shard), self.job.key, shard)
+    def _journal(self, shard: Shard) -> Journal[R]:
+        return Journal(self.path / _journal_name(shard), self.job.key, shard, self.kind.record)
 
     def _table(self, shard: Shard) -> Path:
         return self.path / "data" / f"{_name(shard)}.parquet"
 
     def _rejects(self, shard: Shard) -> Path:
         return self.path / "rejects" / f"{_name(shard)}.jsonl"
+
+
+def check_empty(folder: Path) -> None:
+    """Nothing is there but what is hidden."""
+    others = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    if others:
+        raise ValueError(
+            f"{folder}: expected an empty folder or one with the manifest.json of an earlier run, "
+            f"got {', '.join(others[:5])}"
+        )
 
 
 @contextmanager

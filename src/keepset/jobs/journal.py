@@ -2,7 +2,7 @@
 
 A line is
 
-    job  shard  first row  rows  sha256  labels and rejects
+    job  shard  first row  rows  sha256  records and rejects
 
 and counts when it is whole, of this job and shard, and the first of its group: whatever else stands in the file is
 dropped and its rows are done again. Groups may come in any order.
@@ -12,40 +12,42 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Generic
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from keepset.files import open_appending, refuse_link, replacing_file
-from keepset.jobs.labelling import LabelRow, Outcome, Reject
+from keepset.jobs.outcome import Outcome, R, Reject
 from keepset.jobs.plan import Shard
 
 FIELDS = 6
 """Of a line."""
 
 
-class Group(BaseModel):
+class Group(BaseModel, Generic[R]):
     """The last field of a line."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    records: list[LabelRow]
+    records: list[R]
     rejects: list[Reject]
 
 
-class Journal:
+class Journal(Generic[R]):
     """An append-only file of one shard of one job."""
 
-    def __init__(self, path: Path, job: str, shard: Shard) -> None:
+    def __init__(self, path: Path, job: str, shard: Shard, record: type[R]) -> None:
         self.path = path
         self.job = job
         self.shard = shard
+        self._group = Group[record]  # type: ignore[valid-type]
 
-    def load(self) -> Mapping[int, Outcome]:
+    def load(self) -> Mapping[int, Outcome[R]]:
         """What is there, by first row, in the order of the rows; lines that do not count are removed."""
         refuse_link(self.path)
         if not self.path.exists():
             return {}
-        found: dict[int, Outcome] = {}
+        found: dict[int, Outcome[R]] = {}
         good: list[bytes] = []
         dropped = False
         with self.path.open("rb") as file:
@@ -61,9 +63,9 @@ class Journal:
                 temporary.write_bytes(b"".join(good))
         return dict(sorted(found.items()))
 
-    def append(self, first_row: int, outcome: Outcome) -> None:
+    def append(self, first_row: int, outcome: Outcome[R]) -> None:
         """The group that begins with ``first_row`` is done."""
-        content = Group(records=outcome.records, rejects=outcome.rejects).model_dump_json().encode()
+        content = self._group(records=outcome.records, rejects=outcome.rejects).model_dump_json().encode()
         place = f"{self.job} {self.shard.number} {first_row} {outcome.rows}"
         with open_appending(self.path) as file:
             file.write(f"{place} {_checksum(place, content)} ".encode() + content + b"\n")
@@ -73,7 +75,7 @@ class Journal:
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
 
-    def _read(self, line: bytes) -> tuple[int, Outcome | None]:
+    def _read(self, line: bytes) -> tuple[int, Outcome[R] | None]:
         """First row and what became of the group; None when the line does not count."""
         fields = line.split(b" ", FIELDS - 1)
         if len(fields) < FIELDS or not line.endswith(b"\n"):
@@ -87,8 +89,11 @@ class Journal:
                 return -1, None
             if checksum.decode("ascii") != _checksum(written, content):
                 return -1, None
-            group = Group.model_validate_json(content)
+            group = self._group.model_validate_json(content)
         except (ValueError, ValidationError):
+            return -1, None
+        lines = {found.line for found in (*group.records, *group.rejects)}
+        if len(lines) != expected or not all(self.shard.first_line <= line <= self.shard.last_line for line in lines):
             return -1, None
         return int(first_row), Outcome(group.records, group.rejects)
 

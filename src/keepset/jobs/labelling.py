@@ -3,7 +3,6 @@
 ``StartLabelling`` is the same as work for a pool: it loads the model in each worker, and labels one group at a time.
 """
 
-import json
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,14 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from pydantic import BaseModel, ConfigDict
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.blocks import Example
 from keepset.interventions import Ask, Fast
-from keepset.interventions.executors.base import Cost
+from keepset.jobs.outcome import MODEL_FAILURES, GroupDone, Outcome, Record, Reject, model_failed, reject
 from keepset.jobs.plan import RowGroup
-from keepset.jobs.pool import WorkerLost
+from keepset.jobs.pool import WorkerLost, own_device
 from keepset.jobs.rules import Basis, paper_bases, scorer_of, worth_basis
 from keepset.labels.support import SupportEffort
 from keepset.models.fingerprint import fingerprint, weights_fingerprint
@@ -27,27 +25,19 @@ from keepset.models.loading import load_model
 from keepset.models.quantize import Quantize, quantization
 from keepset.readouts import answer_attention, pool_attention
 from keepset.text.example import TextExample
-from keepset.text.jsonl import Line, Row, parse_json, parse_row, row_example
+from keepset.text.jsonl import Line, Row, parse_row, row_example
+from keepset.text.prompt import check_tokenizer
 from keepset.text.split import split_blocks
 
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
 
-MODEL_FAILURES = (ValueError, RuntimeError, ArithmeticError, MemoryError)
-"""What a single row may do to a model. Anything else is a fault of the program and stops it."""
 
-
-class LabelRow(BaseModel):
+class LabelRow(Record):
     """The labels of one row. Lists have one entry per block unless said otherwise.
 
     The one declaration of the columns: the tables' schema, what is read back and the page about labels follow it.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-    id: str
-    """The row's own, or its line number."""
-    line: int
-    """Line of the input, from 1; unlike ids, never twice."""
     question: str
     """As given."""
     answer: str
@@ -102,31 +92,6 @@ class LabelRow(BaseModel):
     """Attention the answer row pays to the block; mean over heads and layers."""
     cost: int
     """Tokens run through the model for this row (paper: its share of its group's), and one forward for attention."""
-
-
-class Reject(BaseModel):
-    """A row that could not be labelled."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    line: int
-    reason: str
-    row: str
-    """JSON: the row exactly as it was given; where that is none, the line as a string."""
-
-    def to_json(self) -> str:
-        return f'{{"line": {self.line}, "reason": {_quoted(self.reason)}, "row": {self.row}}}'
-
-
-class Outcome(NamedTuple):
-    """What became of some rows."""
-
-    records: list[LabelRow]
-    rejects: list[Reject]
-
-    @property
-    def rows(self) -> int:
-        return len(self.records) + len(self.rejects)
 
 
 class Labeller:
@@ -220,7 +185,7 @@ class Prepared:
         return len(self.example.tokens) * (len(self.example.blocks) + 1)
 
 
-def label_rows(rows: Iterable[Line], labeller: Labeller) -> Outcome:
+def label_rows(rows: Iterable[Line], labeller: Labeller) -> Outcome[LabelRow]:
     """Labels of the rows that have them, and the others with the reason. A bad row harms no other."""
     ready: list[Prepared] = []
     found: list[LabelRow | Reject] = []
@@ -245,29 +210,8 @@ def _label_together(rows: Sequence[Prepared], labeller: Labeller) -> list[LabelR
         raise  # a lost device fails every row after this one too
     except MODEL_FAILURES as error:
         if len(rows) == 1:
-            return [reject(rows[0].line, f"model: {type(error).__name__}: {error}")]
+            return [model_failed(rows[0].line, error)]
     return [outcome for row in rows for outcome in _label_together([row], labeller)]
-
-
-def reject(line: Line, reason: str) -> Reject:
-    text = line.content.decode("utf-8", errors="replace")
-    try:
-        parse_json(line)
-    except ValueError:
-        text = _quoted(text)
-    return Reject(line=line.number, reason=reason, row=text)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
-class GroupDone(NamedTuple):
-    """A group of rows, labelled."""
-
-    outcome: Outcome
-    cost: Cost
-    seconds: float
 
 
 class ModelIdentity(NamedTuple):
@@ -290,13 +234,15 @@ class LabelWorker:
         prints = fingerprint(model, tokenizer), weights_fingerprint(model)
         self.identity = ModelIdentity(*prints, dtype, quantization(model))
 
-    def __call__(self, group: RowGroup) -> GroupDone:
+    def __call__(self, group: RowGroup) -> GroupDone[LabelRow]:
         started, before = time.monotonic(), self.labeller.executor.cost.copy()
         try:
             outcome = label_rows(group.lines, self.labeller)
         except torch.AcceleratorError as error:
             raise WorkerLost(f"the device is gone: {error}") from error
-        return GroupDone(outcome, self.labeller.executor.cost.since(before), time.monotonic() - started)
+        cost = self.labeller.executor.cost.since(before)
+        spent = {"keep sets": cost.views, "forwards": cost.forwards}
+        return GroupDone(outcome, spent, time.monotonic() - started)
 
 
 @dataclass(frozen=True)
@@ -314,15 +260,15 @@ class StartLabelling:
         if isinstance(self.model, str | Path):
             device = own_device(self.device, number, torch.cuda.device_count())
             model, tokenizer = load_model(self.model, device=device, quantize=self.quantize)
-        else:
+        elif isinstance(self.model, tuple | list) and len(self.model) == 2:
             model, tokenizer = self.model
+            check_tokenizer(tokenizer)
+        else:
+            raise ValueError(
+                f"model: expected a name, a folder, or a model and its tokenizer, got {type(self.model).__name__}"
+            )
         split_blocks("", self.blocks, tokenizer)  # a wrong rule would reject every row
         return LabelWorker(Labeller(model, tokenizer, self.blocks, self.effort, self.columns))
-
-
-def own_device(device: str, number: int, gpus: int) -> str:
-    """Worker ``number``'s own GPU, where there are several and none was chosen."""
-    return f"cuda:{number % gpus}" if device == "cuda" and gpus > 1 else device
 
 
 def model_name(model: str | Path | Loaded) -> str:

@@ -29,13 +29,11 @@ def show_rows(folder: Path, rows: int, line: int | None, console: Console) -> No
 
 def show_verified(folder: Path, console: Console) -> None:
     found = verify(folder)
-    console.print(
+    said = (
         f"{folder}: {len(found.manifest.shards):,} shards are as they were written, {found.labelled:,} rows labelled, "
-        f"{found.rejected:,} rejects, each once{_missing(found)}",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
+        f"{found.rejected:,} rejects, each once{_missing(found)}"
     )
+    console.print(one_line(said), markup=False, highlight=False, soft_wrap=True)
 
 
 def show_statistics(folder: Path, console: Console) -> None:

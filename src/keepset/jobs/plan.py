@@ -1,4 +1,4 @@
-"""The input cut into shards, and shards into groups: a group is labelled at once, in any order, by anybody."""
+"""The input cut into shards, and shards into groups: a group is done at once, in any order, by anybody."""
 
 import hashlib
 from collections.abc import Container, Iterator, Mapping, Sequence
@@ -9,7 +9,7 @@ from keepset.jobs.sources import Source
 from keepset.text.jsonl import Line
 
 GROUP = 8
-"""Rows labelled together, counted from the beginning of their shard: a row has the same neighbours, and with them the
+"""Rows done together, counted from the beginning of their shard: a row has the same neighbours, and with them the
 same last digits of its numbers, in every run and whoever does it."""
 
 
@@ -35,7 +35,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class RowGroup:
-    """Rows that are labelled together."""
+    """Rows that are done together."""
 
     shard: int
     first_row: int
@@ -82,8 +82,8 @@ class ShardPlan:
 
 def plan_shards(source: Source, shard_rows: int) -> ShardPlan:
     """Shards of ``shard_rows`` rows each."""
-    if shard_rows < 1:
-        raise ValueError(f"shard_rows: expected at least 1, got {shard_rows}")
+    if not isinstance(shard_rows, int) or shard_rows < 1:
+        raise ValueError(f"shard_rows: expected at least 1, got {shard_rows!r}")
     digest = hashlib.sha256()
     shards: list[Shard] = []
     line = position = rows = 0
@@ -95,7 +95,7 @@ def plan_shards(source: Source, shard_rows: int) -> ShardPlan:
         digest.update(found.raw)
         line, position, rows = found.number, position + len(found.raw), rows + bool(found.content)
     if not rows:
-        raise ValueError(f"{source.name}: expected at least one row to label, got none")
+        raise ValueError(f"{source.name}: expected at least one row, got none")
     shards.append(Shard(len(shards), first_line, line, start, rows))
     return ShardPlan(source, digest.hexdigest(), tuple(shards))
 

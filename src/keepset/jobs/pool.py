@@ -213,3 +213,8 @@ class Here(Crew):
 
     def dismiss(self, worker: Any) -> None:
         """There is nothing to end."""
+
+
+def own_device(device: str, number: int, gpus: int) -> str:
+    """Worker ``number``'s own GPU, where there are several and none was chosen."""
+    return f"cuda:{number % gpus}" if device == "cuda" and gpus > 1 else device

@@ -16,7 +16,8 @@ from keepset.blocks import Example
 from keepset.interventions import Ask, Effects, Executor, ForcedChoice, Score, Scorer, TeacherForced
 from keepset.labels import find_evidence
 from keepset.labels.evidence import Case
-from keepset.labels.support import LEAST_WORTH, RULE, Answer, Support, SupportEffort, Worth, find_support
+from keepset.labels.support import LEAST_WORTH, RULE, Support, SupportEffort, find_support
+from keepset.labels.worth import Answer, Worth
 from keepset.text.example import TextExample
 
 PAPER = "paper"

@@ -1,29 +1,21 @@
-"""Labelling a data set, by one worker or many: every row once, however often it is stopped."""
+"""Running a job over rows, by one worker or many: every row once, however often it is stopped."""
 
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import NoReturn, cast
+from typing import Any, NoReturn
 
-import torch
-
-from keepset.jobs.display import Display, expectation
+from keepset.jobs.display import Display
 from keepset.jobs.engines import check_engine, open_pool
-from keepset.jobs.folder import LabelFolder
-from keepset.jobs.labelling import Loaded, ModelIdentity, StartLabelling, model_name
-from keepset.jobs.manifest import LabelJob
-from keepset.jobs.plan import GROUP, RowGroup, ShardPlan, plan_shards
-from keepset.jobs.rules import RULES
-from keepset.jobs.sources import open_source
-from keepset.jobs.stored import stored_rejects
-from keepset.labels.support import SupportEffort, check_support_effort
-from keepset.models.quantize import Quantize
-from keepset.versions import package_versions
+from keepset.jobs.folder import Files, JobFolder
+from keepset.jobs.kinds import J, Kind
+from keepset.jobs.outcome import R
+from keepset.jobs.plan import ShardPlan
+from keepset.jobs.pool import Start
 
 SHARD_ROWS = 256
 
@@ -33,113 +25,63 @@ class Terminated(KeyboardInterrupt):
 
 
 @dataclass(frozen=True)
-class Labelled:
+class Where:
+    """Who does the work."""
+
+    workers: int | None = None
+    """Processes, or actors; one here without a number, on a cluster one for each GPU or CPU."""
+    engine: str = "local"
+    address: str | None = None
+    """Of a Ray cluster."""
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        check_engine(self.engine, self.workers, self.address)
+
+
+@dataclass(frozen=True)
+class Finished:
     """A finished job."""
 
     folder: Path
     rows: int
-    """Rows with labels."""
+    """Rows of which something was made."""
     rejected: int
-    """Rows in ``rejects.jsonl``."""
+    """Rows in ``rejects``."""
     new: int
     """How many of both this run did."""
     seconds: float
     """Of this run."""
 
+    @property
+    def rejects(self) -> Path:
+        return self.folder / "rejects.jsonl"
 
-def label(
-    data: str | Path,
-    model: str | Path | Loaded,
-    out: str | Path,
-    blocks: str | int = "sentence",
-    effort: str = "evidence",
-    shard_rows: int = SHARD_ROWS,
-    device: str | torch.device = "cpu",
-    quantize: Quantize | None = None,
-    workers: int | None = None,
-    engine: str = "local",
-    address: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    split: str | None = None,
-) -> Labelled:
-    """Evidence sets, effects and attention for every row of a data set, as Parquet tables in ``out``.
 
-    ``data`` is JSONL (gzip or not), Parquet, ``-`` for standard input, the folder of a data set or ``datasets:NAME``,
-    of which ``split`` is taken. A row is ``context`` (or ``blocks``), ``question``, ``answer`` and, if wanted,
-    ``candidates`` and ``id``; ``columns`` says which of them have other names in the data. ``model`` is anything
-    ``load_model`` takes, with its ``quantize``, or a model and its tokenizer, which stay on their device. ``blocks`` is
-    sentence, paragraph, line or a number of tokens; ``effort`` evidence, exact, grouped or certified.
-
-    ``workers`` processes share the rows, each with a model of its own; with ``engine`` ray they are actors of the Ray
-    cluster at ``address``, or of this machine. The same call again goes on where the last one stopped.
-    """
+def run_job(
+    kind: Kind[J, R],
+    plan: ShardPlan,
+    start: Start[Any, Any],
+    job: Callable[[Any], J],
+    out: Path,
+    where: Where,
+    files: Files[R] | None = None,
+) -> Finished:
+    """Does what is left of the job in ``out``; ``job`` says what it is, given what the workers say they are."""
     started = time.monotonic()
-    check_support_effort(effort)
-    check_engine(engine, workers, address)
-    with terminable():
-        plan = plan_shards(open_source(data, columns, split), shard_rows)
-        start = StartLabelling(model, blocks, cast(SupportEffort, effort), dict(columns or {}), str(device), quantize)
-        with open_pool(start, engine, workers, address, str(device)) as pool:
-            folder = LabelFolder(Path(out), label_job(plan, start, pool.identity, shard_rows), plan)
-            with folder.open(), Display(plan, folder, pool.workers) as display:
-                for group, done in pool.run(folder.groups()):
-                    folder.append(group, done.outcome)
-                    display.advance(done)
-    if not folder.labelled:
-        reason = next(stored_rejects(folder.path))["reason"]
+    with open_pool(start, where.engine, where.workers, where.address, where.device) as pool:
+        folder = JobFolder(out, kind, job(pool.identity), plan, files)
+        with folder.open(), Display(folder, pool.workers) as display:
+            for group, done in pool.run(folder.groups()):
+                folder.append(group, done.outcome)
+                display.advance(done)
+    finished = Finished(folder.path, folder.records, folder.rejected, display.new, time.monotonic() - started)
+    if not finished.rows:
         raise ValueError(
-            f"{plan.source.name}: expected rows that can be labelled, got {folder.rejected:,} rejects, see "
-            f"{folder.path / 'rejects.jsonl'}; the first one: {reason}"
+            f"{plan.source.name}: expected rows that can be {kind.done}, got {finished.rejected:,} rejects, see "
+            f"{finished.rejects}; the first one: {folder.first_reason()}"
         )
-    return Labelled(folder.path, folder.labelled, folder.rejected, display.new, time.monotonic() - started)
-
-
-def label_job(plan: ShardPlan, start: StartLabelling, identity: ModelIdentity, shard_rows: int) -> LabelJob:
-    """What is done to the rows of ``plan`` by workers that ``start`` makes and that say they are ``identity``."""
-    return LabelJob(
-        data=Path(plan.source.name).name,
-        data_sha256=plan.sha256,
-        columns=dict(start.columns),
-        model=model_name(start.model),
-        **identity._asdict(),
-        blocks=str(start.blocks),
-        effort=start.effort,
-        rule=RULES,
-        shard_rows=shard_rows,
-        versions=package_versions(),
-    )
-
-
-def estimate(
-    data: str | Path,
-    model: str | Path | Loaded,
-    blocks: str | int = "sentence",
-    effort: str = "evidence",
-    device: str | torch.device = "cpu",
-    quantize: Quantize | None = None,
-    workers: int | None = None,
-    columns: Mapping[str, str] | None = None,
-    split: str | None = None,
-) -> str:
-    """What labelling ``data`` would take, from a group of rows spread over it; writes nothing."""
-    check_support_effort(effort)
-    plan = plan_shards(open_source(data, columns, split), SHARD_ROWS)
-    start = StartLabelling(model, blocks, cast(SupportEffort, effort), dict(columns or {}), str(device), quantize)
-    with open_pool(start, "local", None) as pool:
-        ((group, done),) = pool.run([sample(plan)])
-    if not done.outcome.records:
-        raise ValueError(
-            f"{plan.source.name}: expected rows that can be labelled, got rejects for all of {len(group.lines)} spread "
-            f"over it; the first one, line {done.outcome.rejects[0].line}: {done.outcome.rejects[0].reason}"
-        )
-    return f"{plan.source.name}: {expectation(done, workers or 1, plan.rows)} for {plan.rows:,} rows"
-
-
-def sample(plan: ShardPlan) -> RowGroup:
-    """A group of rows from all over the data."""
-    rows = (line for line in plan.source.lines() if line.content)
-    step = max(1, plan.rows // GROUP)
-    return RowGroup(shard=0, first_row=0, lines=tuple(islice(rows, step // 2, None, step))[:GROUP])
+    return finished
 
 
 @contextmanager

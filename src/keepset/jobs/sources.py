@@ -24,7 +24,8 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from keepset.text.jsonl import FIELDS, Line
+from keepset.files import as_path
+from keepset.text.jsonl import EXAMPLE, Fields, Line
 
 GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
 """How these files begin."""
@@ -54,7 +55,7 @@ class Source(ABC):
     def check_unchanged(self) -> None:
         """Raises where somebody has written to the file since it was first read."""
         if _stamp(self._path) != self._stamp:
-            raise ValueError(f"{self.name}: expected the file to stay as it is while it is labelled, but it changed")
+            raise ValueError(f"{self.name}: expected the file to stay as it is while it is worked on, but it changed")
 
 
 class Text(Source):
@@ -81,11 +82,11 @@ class Text(Source):
 class ParquetFile(Source):
     """A Parquet file."""
 
-    def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
+    def __init__(self, path: Path, columns: Mapping[str, str], fields: Fields) -> None:
         super().__init__(str(path), path)
         self._file = path
         with _readable(self.name):
-            self._columns = chosen_columns(self.name, pq.read_schema(path).names, columns)
+            self._columns = chosen_columns(self.name, pq.read_schema(path).names, columns, fields)
 
     def lines(self, first_line: int = 1, start: int = 0) -> Iterator[Line]:
         with _readable(self.name), pq.ParquetFile(self._file) as file:
@@ -106,9 +107,9 @@ class ParquetFile(Source):
 class DataSet(Source):
     """A data set of the ``datasets`` package, mapped into memory from its files."""
 
-    def __init__(self, name: str, rows: Any, columns: Mapping[str, str]) -> None:
+    def __init__(self, name: str, rows: Any, columns: Mapping[str, str], fields: Fields) -> None:
         super().__init__(name)
-        self._rows = rows.select_columns(chosen_columns(name, rows.column_names, columns))
+        self._rows = rows.select_columns(chosen_columns(name, rows.column_names, columns, fields))
 
     def lines(self, first_line: int = 1, start: int = 0) -> Iterator[Line]:
         rows = self._rows.select(range(first_line - 1, len(self._rows)))
@@ -126,15 +127,17 @@ def _readable(name: str) -> Iterator[None]:
         raise ValueError(f"{name}: expected a Parquet file, got none that can be read ({text})") from error
 
 
-def open_source(data: str | Path, columns: Mapping[str, str] | None = None, split: str | None = None) -> Source:
-    """The rows of ``data``; ``columns`` says which column is which field where their names differ."""
-    columns, path, name = check_columns(columns or {}), Path(data), str(data)
+def open_source(
+    data: str | Path, columns: Mapping[str, str] | None = None, split: str | None = None, fields: Fields = EXAMPLE
+) -> Source:
+    """The rows of ``data``; ``columns`` says which column is which of the ``fields`` where their names differ."""
+    columns, path, name = check_columns(columns or {}, fields), as_path("data", data), str(data)
     if name == "-":
         return spooled("standard input", sys.stdin.buffer)
     if name.startswith(HUB):
-        return DataSet(name, _loaded(name.removeprefix(HUB), split), columns)
+        return DataSet(name, _loaded(name.removeprefix(HUB), split), columns, fields)
     if path.is_dir():
-        return DataSet(name, _loaded(path, split), columns)
+        return DataSet(name, _loaded(path, split), columns, fields)
     if not path.exists():
         raise ValueError(
             f"{path}: expected a JSONL or Parquet file (gzip or not), the folder of a data set, {HUB}NAME or - for "
@@ -147,7 +150,7 @@ def open_source(data: str | Path, columns: Mapping[str, str] | None = None, spli
             return spooled(name, pipe)
     with path.open("rb") as file:
         if file.read(len(PARQUET)) == PARQUET:
-            return ParquetFile(path, columns)
+            return ParquetFile(path, columns, fields)
     return Text(name, lambda: path.open("rb"), path)
 
 
@@ -165,20 +168,20 @@ def spooled(name: str, stream: BinaryIO) -> Source:
     return Text(name, opened)
 
 
-def check_columns(columns: Mapping[str, str]) -> Mapping[str, str]:
-    unknown = [field for field in columns if field not in FIELDS]
+def check_columns(columns: Mapping[str, str], fields: Fields) -> Mapping[str, str]:
+    if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns.values()):
+        raise ValueError(f"columns: expected field -> name of the column, got {columns!r}")
+    unknown = [field for field in columns if field not in fields.names]
     if unknown:
-        raise ValueError(f"column: expected one of the fields {', '.join(FIELDS)}, got {unknown[0]!r}")
+        raise ValueError(f"column: expected one of the fields {', '.join(fields.names)}, got {unknown[0]!r}")
     return columns
 
 
-def chosen_columns(name: str, there: list[str], columns: Mapping[str, str]) -> list[str]:
+def chosen_columns(name: str, there: list[str], columns: Mapping[str, str], fields: Fields) -> list[str]:
     """The columns with the fields of a row; those that every row needs must be there."""
-    chosen = {field: columns.get(field, field) for field in FIELDS}
-    missing = [field for field in ("question", "answer") if chosen[field] not in there]
-    missing += [field for field, column in columns.items() if column not in there and field not in missing]
-    if chosen["context"] not in there and chosen["blocks"] not in there:
-        missing.append("context")
+    chosen = {field: columns.get(field, field) for field in fields.names}
+    missing = [field for field, column in columns.items() if column not in there]
+    missing += [some[0] for some in fields.needed if not any(chosen[field] in there for field in some)]
     if missing:
         raise ValueError(
             f"{name}: expected a column {chosen[missing[0]]!r}, got {', '.join(there)}; "

@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from keepset.files import sha256
+from keepset.files import as_path
+from keepset.jobs.kinds import LABELS, LabelJob
 from keepset.jobs.labelling import LabelRow
-from keepset.jobs.manifest import Manifest, read_manifest
+from keepset.jobs.manifest import Manifest, check_shard, read_manifest
 from keepset.jobs.tables import FinishedShard, read_rows
 
-AGAIN = "delete it and run the same 'keepset label' again to make it anew"
+LabelManifest = Manifest[LabelJob]
 
 
 @dataclass(frozen=True)
 class LabelStatistics:
     """What a folder of labels holds, counted."""
 
-    manifest: Manifest
+    manifest: LabelManifest
     rejects: Counter[str]
     """By reason, up to the first colon: the field that was wrong."""
     rules: Counter[str]
@@ -35,7 +36,7 @@ class LabelStatistics:
 
     @property
     def labelled(self) -> int:
-        return sum(shard.labelled for shard in self.manifest.shards)
+        return sum(shard.records for shard in self.manifest.shards)
 
     @property
     def rejected(self) -> int:
@@ -47,9 +48,9 @@ class LabelStatistics:
         return self.manifest.rows - self.labelled - self.rejected
 
 
-def check_labels(folder: Path) -> Manifest:
+def check_labels(folder: Path) -> LabelManifest:
     """The manifest of a folder of labels, at least one shard of which is finished."""
-    manifest = read_manifest(folder / "manifest.json")
+    manifest = read_manifest(folder / "manifest.json", LABELS)
     if manifest is None:
         raise ValueError(
             f"{folder}: expected a folder written by 'keepset label' (with a manifest.json), "
@@ -60,47 +61,33 @@ def check_labels(folder: Path) -> Manifest:
     return manifest
 
 
-def check_shard(folder: Path, shard: FinishedShard) -> None:
-    """A shard's table and rejects are as they were written."""
-    rejects = Path("rejects") / Path(shard.file).with_suffix(".jsonl").name
-    for file, expected in ((Path(shard.file), shard.sha256), (rejects, shard.rejects_sha256)):
-        if expected is None:
-            continue
-        path = folder / file
-        if not path.is_file():
-            raise ValueError(f"{path}: expected a file of the finished shard {shard.file}, got none; {AGAIN}")
-        found = sha256(path)
-        if found != expected:
-            raise ValueError(
-                f"{path}: expected the bytes that were written (sha256 {expected[:8]}), got others ({found[:8]}); "
-                f"it is damaged: {AGAIN}"
-            )
-
-
-def stored_rows(folder: Path, manifest: Manifest) -> Iterator[LabelRow]:
+def stored_rows(folder: Path, manifest: LabelManifest) -> Iterator[LabelRow]:
     """Every row of the finished shards, in order."""
     for shard in manifest.shards:
-        check_shard(folder, shard)
-        yield from read_rows(folder / shard.file)
+        check_shard(folder, shard, LABELS.command)
+        yield from read_rows(folder / shard.file, LabelRow)
 
 
-def verify(folder: Path) -> LabelStatistics:
+def verify(folder: str | Path) -> LabelStatistics:
     """Reads everything; every row stands where the manifest says, once."""
+    folder = as_path("labels", folder)
     found = label_statistics(folder)
     for shard in found.manifest.shards:
-        lines = [row.line for row in read_rows(folder / shard.file)]
+        lines = [row.line for row in read_rows(folder / shard.file, LabelRow)]
         lines += [reject["line"] for reject in _rejects(folder, shard)]
         inside = all(shard.first_line <= line <= shard.last_line for line in lines)
-        if not inside or len(set(lines)) != len(lines) or len(lines) != shard.labelled + shard.rejected:
+        if not inside or len(set(lines)) != len(lines) or len(lines) != shard.records + shard.rejected:
             raise ValueError(
-                f"{folder / shard.file}: expected each of its {shard.labelled + shard.rejected} rows once, of lines "
-                f"{shard.first_line} to {shard.last_line}, got {len(lines)} rows, {len(set(lines))} different; {AGAIN}"
+                f"{folder / shard.file}: expected each of its {shard.records + shard.rejected} rows once, of lines "
+                f"{shard.first_line} to {shard.last_line}, got {len(lines)} rows, {len(set(lines))} different; "
+                "delete it and run the same 'keepset label' again to make it anew"
             )
     return found
 
 
-def label_statistics(folder: Path) -> LabelStatistics:
+def label_statistics(folder: str | Path) -> LabelStatistics:
     """Counts over every row."""
+    folder = as_path("labels", folder)
     manifest = check_labels(folder)
     rules, cases, evidence = Counter[str](), Counter[str](), Counter[int]()
     answered = blocks = tokens = cost = 0

@@ -1,4 +1,4 @@
-"""Labels as Parquet: one table per shard, which says in its metadata what it holds."""
+"""Records as Parquet: one table per shard, which says in its metadata what it holds."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,7 +9,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from keepset.files import replacing_file, sha256
-from keepset.jobs.labelling import LabelRow
+from keepset.jobs.outcome import R, Record
 
 NOTE = b"keepset"
 """Where a table keeps its ``ShardNote``."""
@@ -23,17 +23,20 @@ ARROW: dict[Any, tuple[pa.DataType, str]] = {
     list[bool]: (pa.list_(pa.bool_()), "list of bool"),
     list[int]: (pa.list_(pa.int32()), "list of int32"),
     list[float]: (pa.list_(pa.float32()), "list of float32"),
+    list[list[int]]: (pa.list_(pa.list_(pa.int32())), "list of lists of int32"),
 }
-"""How a field of ``LabelRow`` is stored, and what that is called."""
-
-SCHEMA = pa.schema({name: ARROW[field.annotation][0] for name, field in LabelRow.model_fields.items()})
+"""How a field of a record is stored, and what that is called."""
 
 
-def columns_table() -> str:
-    """The columns as markdown: the table of ``docs/label.md``."""
+def schema_of(record: type[Record]) -> pa.Schema:
+    return pa.schema({name: ARROW[field.annotation][0] for name, field in record.model_fields.items()})
+
+
+def columns_table(record: type[Record]) -> str:
+    """The columns as markdown, for the pages about labels and about compressing."""
     rows = (
         f"| `{name}` | {ARROW[field.annotation][1]} | {' '.join(str(field.description).split())} |\n"
-        for name, field in LabelRow.model_fields.items()
+        for name, field in record.model_fields.items()
     )
     return "| column | type | |\n|---|---|---|\n" + "".join(rows)
 
@@ -47,7 +50,7 @@ class ShardNote(BaseModel):
     """Inside the folder, whoever wrote the manifest."""
     first_line: int
     last_line: int
-    labelled: int
+    records: int
     """Rows in the table."""
     rejected: int
     """Rows of these lines that are in the rejects instead."""
@@ -64,10 +67,10 @@ class FinishedShard(ShardNote):
     """Of the file of rejects; None where there is none."""
 
 
-def write_table(path: Path, records: Sequence[LabelRow], note: ShardNote) -> str:
+def write_table(path: Path, record: type[Record], records: Sequence[Record], note: ShardNote) -> str:
     """Writes a shard and gives its sha256; there is nothing at ``path`` before it is complete."""
-    schema = SCHEMA.with_metadata({NOTE: note.model_dump_json().encode()})
-    table = pa.Table.from_pylist([record.model_dump() for record in records], schema=schema)
+    schema = schema_of(record).with_metadata({NOTE: note.model_dump_json().encode()})
+    table = pa.Table.from_pylist([found.model_dump() for found in records], schema=schema)
     with replacing_file(path) as temporary:
         with pq.ParquetWriter(temporary, schema, compression="zstd") as file:
             if records:  # load_dataset fails on a table with a row group of no rows, and takes one with no row group
@@ -75,16 +78,16 @@ def write_table(path: Path, records: Sequence[LabelRow], note: ShardNote) -> str
         return sha256(temporary)
 
 
-def read_rows(path: Path) -> Iterator[LabelRow]:
-    """The labels of the shard at ``path``."""
+def read_rows(path: Path, record: type[R]) -> Iterator[R]:
+    """The records of the shard at ``path``."""
     try:
         with pq.ParquetFile(path) as file:
             for batch in file.iter_batches():
-                yield from map(LabelRow.model_validate, batch.to_pylist())
+                yield from map(record.model_validate, batch.to_pylist())
     except (OSError, pa.ArrowInvalid, ValidationError) as error:
         raise ValueError(
-            f"{path}: expected a table written by 'keepset label', got none that can be read "
-            f"({' '.join(str(error).split())}); run 'keepset label' again to make it anew"
+            f"{path}: expected a table with {', '.join(record.model_fields)}, got none that can be read "
+            f"({' '.join(str(error).split())}); delete it and run the same command again to make it anew"
         ) from error
 
 
@@ -94,6 +97,6 @@ def read_note(path: Path) -> ShardNote:
         return ShardNote.model_validate_json((pq.read_schema(path).metadata or {})[NOTE])
     except (pa.ArrowInvalid, KeyError, ValueError) as error:
         raise ValueError(
-            f"{path}: expected a table written by 'keepset label', got something else ({error}); "
+            f"{path}: expected a table that keepset wrote, got something else ({error}); "
             "delete it and run the same command again"
         ) from error

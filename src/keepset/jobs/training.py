@@ -22,10 +22,10 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.blocks import Span
+from keepset.files import as_path
 from keepset.jobs.held_out import HeldOut, HeldOutQuestion, held_out, warnings
 from keepset.jobs.labelling import LabelRow
-from keepset.jobs.manifest import Manifest
-from keepset.jobs.stored import check_labels, stored_rows
+from keepset.jobs.stored import LabelManifest, check_labels, stored_rows
 from keepset.labels.evidence import Case
 from keepset.labels.support import RULE
 from keepset.models.fingerprint import weights_fingerprint
@@ -36,6 +36,7 @@ from keepset.routers.examples import RouterExample, read_examples
 from keepset.routers.features import early_layers
 from keepset.routers.targets import acceptable_sets
 from keepset.routers.trained_blocks import TrainedBlocks, find_blocks
+from keepset.terminal import one_line
 
 TARGETS = ("causal", "imitation")
 """What labels say of a block; the laboratory's routers learn others too."""
@@ -100,7 +101,7 @@ def train(
     learned = find_target(target)
     if steps < 1:
         raise ValueError(f"steps: expected at least 1, got {steps}")
-    folder, watch = Path(labels), Watch()
+    folder, watch = as_path("labels", labels), Watch()
     manifest = check_labels(folder)
     if model is None:
         model = check_named_model(manifest.job.model, folder)
@@ -144,7 +145,7 @@ def held_out_questions(
         yield HeldOutQuestion(scores[i if router.asks else 0], question.sets)
 
 
-def read_documents(folder: Path, manifest: Manifest) -> list[LabelledDocument]:
+def read_documents(folder: Path, manifest: LabelManifest) -> list[LabelledDocument]:
     """Every document with a question that teaches a router something."""
     documents: dict[tuple[Any, ...], LabelledDocument] = {}
     rows = 0
@@ -184,13 +185,13 @@ def teaches(row: LabelRow) -> bool:
     return bool(counts and row.evidence and not from_any)
 
 
-def blocks_of(documents: Sequence[LabelledDocument], manifest: Manifest) -> TrainedBlocks:
+def blocks_of(documents: Sequence[LabelledDocument], manifest: LabelManifest) -> TrainedBlocks:
     """How the documents were cut: by the job's rule, unless some brought their blocks."""
     return "own" if any(document.own_blocks for document in documents) else find_blocks(manifest.job.blocks)
 
 
 def _load(
-    model: str | Path | PreTrainedModel | Loaded, manifest: Manifest, folder: Path, device: str | torch.device
+    model: str | Path | PreTrainedModel | Loaded, manifest: LabelManifest, folder: Path, device: str | torch.device
 ) -> PreTrainedModel:
     """The model, which must be the one that made the labels."""
     job = manifest.job
@@ -223,8 +224,8 @@ def router_examples(documents: Iterable[LabelledDocument], regime: Regime) -> It
             yield RouterExample(document.tokens, document.blocks, question.sets, question.tokens, question.attention)
 
 
-def _summary(folder: Path, manifest: Manifest, documents: Sequence[LabelledDocument]) -> str:
-    labelled = sum(shard.labelled for shard in manifest.shards)
+def _summary(folder: Path, manifest: LabelManifest, documents: Sequence[LabelledDocument]) -> str:
+    labelled = sum(shard.records for shard in manifest.shards)
     done = labelled + sum(shard.rejected for shard in manifest.shards)
     usable = sum(len(document.questions) for document in documents)
     unfinished = f"; {manifest.rows - done:,} rows are not labelled yet" if done < manifest.rows else ""
@@ -238,7 +239,7 @@ class Watch:
         self._console = Console(stderr=True)
 
     def say(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(one_line(text), highlight=False, markup=False, soft_wrap=True)
 
     @contextmanager
     def phase(self, text: str, total: int) -> Iterator[Callable[[], None]]:

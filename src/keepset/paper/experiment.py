@@ -58,7 +58,7 @@ class Difference:
     paper: str
     here: Callable[[Results], str]
     cause: str
-    """Says "not tested" where it was not."""
+    """At the scale of the tracked results. Says "not tested" where it was not."""
     needs: tuple[str, ...] = ()
 
 

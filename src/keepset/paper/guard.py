@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
+from keepset.paper.claim import Claim, ahead_claim
 from keepset.paper.experiment import Experiment, Jobs, Report, run_result
 from keepset.paper.pooling import (
     EXAMPLES,
@@ -16,6 +17,7 @@ from keepset.paper.pooling import (
     counts,
     over_teachers,
     paired_gap,
+    routed_cells,
     routed_metrics,
     settings,
     signed,
@@ -118,9 +120,24 @@ def guard_table(results: Results) -> Table:
     )
 
 
+def guard_claims(results: Results) -> list[Claim]:
+    """The gap under length shift survives every retuning of both routers."""
+    return [
+        ahead_claim(
+            f"{CONDITIONS[condition]}, retuned ({RETUNINGS[retuning].title}): causal ahead of imitation",
+            gap,
+            routed_cells(results, condition, retuning=retuning, arm="causal"),
+            routed_cells(results, condition, retuning=retuning, arm="imitation"),
+        )
+        for (retuning, condition), (_, _, gap) in PAPER.items()
+        if retuning in results.coordinates("retuning")
+    ]
+
+
 EXPERIMENT = Experiment(
     name=NAME,
     place=51,
     jobs=jobs,
     reports=(Report("tab:app-guard", "routing", guard_table),),
+    claims=guard_claims,
 )

@@ -18,7 +18,7 @@ from keepset.figures import new_figure, svg
 PACKAGE = Path(__file__).parents[1]
 REPOSITORY = PACKAGE.parents[1]
 
-BASE = ("files", "terminal", "blocks", "seeds", "versions", "statistics", "figures")
+BASE = ("lazily", "files", "terminal", "blocks", "seeds", "versions", "statistics", "figures")
 STAGES = (
     "text",
     "models",
@@ -50,7 +50,10 @@ REPORTING = (
     "experiment",
     "catalogue",
     "paper_map",
+    "front_page",
+    "claims_file",
     "report",
+    "pages",
     "import_graph",
 )
 """Files of the laboratory that know of no experiment: what a number, a table and an experiment are."""

@@ -45,19 +45,14 @@ def oracles(scale: str, seed: int) -> RunResult:
     subject = Labelled.load(scale, MIXTURE, seed, CONDITION, EXAMPLES[scale])
     batch, n = subject.batch, subject.n
     probe = routed_probe(subject.model, batch)
-    selections = readout_scores(subject.model, batch) | {
-        "ablation": subject.effects.drop,
-        "annotated": family_scores(batch.family),
-        "random": random_scores(n, len(batch.blocks), evaluation_seed(CONDITION)),
-    }
     here = partial(share, "routed", n=n, condition=CONDITION)
     metrics: list[Metric] = [here(int(subject.effects.clean_correct.sum()), arm="dense")]
-    for arm, scores in selections.items():
+    for arm, scores in selections(subject).items():
         for k in BUDGETS:
             metrics.append(here(int(routed_correct(probe, top_blocks(scores, k)).sum()), arm=arm, k=k))
-    attention = answer_attention(subject.model, batch.first_query(), batch.blocks)  # (B, L, H, N)
-    for layer in range(attention.shape[1]):
-        right = routed_correct(probe, top_blocks(pool_attention(attention, heads="max", layer=layer), CHAIN))
+    layers = layer_scores(subject.model, batch)
+    for layer, scores in enumerate(layers):
+        right = routed_correct(probe, top_blocks(scores, CHAIN))
         metrics.append(here(int(right.sum()), arm="attention_layer", layer=layer, k=CHAIN))
     return run_result(
         NAME,
@@ -69,13 +64,29 @@ def oracles(scale: str, seed: int) -> RunResult:
             "seed": seed,
             "condition": CONDITION,
             "budgets": list(BUDGETS),
-            "layers": attention.shape[1],
+            "layers": len(layers),
             "n_blocks": len(batch.blocks),
         },
         seeds={"intervention": seeds.INTERVENTION.seed(RUN)},
         counts={"examples": n},
         metrics=[*metrics, *obsolete(Labelled(subject.model, subject.config, "latest_write", n))],
     )
+
+
+def selections(subject: Labelled) -> dict[str, Tensor]:
+    """Arm -> (B, N): every way to score blocks that needs no router."""
+    batch = subject.batch
+    return readout_scores(subject.model, batch) | {
+        "ablation": subject.effects.drop,
+        "annotated": family_scores(batch.family),
+        "random": random_scores(subject.n, len(batch.blocks), evaluation_seed(subject.condition)),
+    }
+
+
+def layer_scores(model: PreTrainedModel, batch: ExampleBatch) -> list[Tensor]:
+    """(B, N) per layer: answer-position attention of that layer alone, maximum over heads."""
+    attention = answer_attention(model, batch.first_query(), batch.blocks)  # (B, L, H, N)
+    return [pool_attention(attention, heads="max", layer=layer) for layer in range(attention.shape[1])]
 
 
 def readout_scores(model: PreTrainedModel, batch: ExampleBatch) -> dict[str, Tensor]:
@@ -154,7 +165,7 @@ EXPERIMENT = Experiment(
             "0.41–0.98",
             teacher_attention,
             "our chains stand value first, so each pointer is resolved where it stands: the answer row attends to "
-            "pointers and never to the value's record. The backward trace, which follows the path, finds the chain",
+            "pointers and never to the value's record. `keepset reproduce training_problem` tests the order",
         ),
     ),
     choices=(

@@ -63,24 +63,24 @@ PAPER = (
 """Every labelled table and figure, in the order of the paper."""
 
 
-def paper_map(files: Mapping[str, Sequence[str]]) -> str:
+def paper_map(files: Mapping[str, Sequence[str]], scale: str) -> str:
     """``files``: 'experiment/label' -> the pages of a report, below ``docs``."""
     lines = [
         "# The paper, result by result",
         "",
         "Each table and figure of *Learning What Matters: Supervising Global Context Pruning with Causal Evidence",
         "Sets*, the command that makes its results and the pages that show it. Written by `keepset report`. Scale is",
-        "`small`.",
+        f"`{scale}`.",
         "",
         "| paper | command | results | pages |",
         "|---|---|---|---|",
-        *rows(files, beyond=False),
+        *rows(files, scale, beyond=False),
     ]
     there = {label for _, report in every_report() for label in report.labels}
     missing = [label for label in PAPER if label not in there]
     lines += [f"| {', '.join(f'`{label}`' for label in missing)} | not yet | | |"] if missing else []
     lines += ["", "Beyond the paper:", "", "| what | command | results | pages |", "|---|---|---|---|"]
-    lines += rows(files, beyond=True)
+    lines += rows(files, scale, beyond=True)
     lines += ["", "## Where the paper is silent", "", "| question | choice |", "|---|---|"]
     lines += [f"| {c.question} | {c.choice} |" for e in experiments().values() for c in e.choices]
     return "\n".join(lines) + "\n"
@@ -92,11 +92,11 @@ def every_report() -> Iterator[tuple[Experiment, Report]]:
             yield experiment, report
 
 
-def rows(files: Mapping[str, Sequence[str]], beyond: bool) -> Iterator[str]:
+def rows(files: Mapping[str, Sequence[str]], scale: str, beyond: bool) -> Iterator[str]:
     for experiment, report in every_report():
         if report.beyond == beyond:
             label = ", ".join(f"`{part}`" if part in report.labels else part for part in report.label.split(", "))
-            folders = ", ".join(f"`results/small/{name}/`" for name in (experiment.name, *report.needs))
+            folders = ", ".join(f"`results/{scale}/{name}/`" for name in (experiment.name, *report.needs))
             pages = [f"[{path.split('/')[-1]}]({path})" for path in files.get(f"{experiment.name}/{report.label}", ())]
             shown = ", ".join(pages) if pages else "not yet"
             yield f"| {label} | `{experiment.command}` | {folders} | {shown} |"

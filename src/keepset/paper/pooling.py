@@ -139,6 +139,17 @@ def paired_gap(results: Results, condition: str, **at: Coordinate) -> PairedDiff
     return paired_difference(causal, imitation)
 
 
+def routed_cells(results: Results, condition: str, **at: Coordinate) -> dict[tuple[int, int], Metric]:
+    """Teacher and router seed -> routed accuracy."""
+    found = results.select("routed", condition=condition, **at)
+    if found.empty:
+        raise KeyError(f"no number 'routed' of {', '.join(map(str, at.values()))} at {condition}")
+    return {
+        (teacher, router): results.metric("routed", condition=condition, teacher=teacher, router_seed=router, **at)
+        for teacher, router in zip(found["teacher"], found["router_seed"], strict=True)
+    }
+
+
 def signed(gap: PairedDifference) -> str:
     return f"{gap.mean:+.3f} ± {gap.standard_error:.3f}"
 

@@ -16,11 +16,12 @@ from torch import Tensor
 
 from keepset import seeds
 from keepset.labels import ESTIMATORS, FLOOR, covered, exact_match, floored, keep_sets, recover, top_k
+from keepset.paper.claim import Claim, every_claim, side_of_zero, signed_interval
 from keepset.paper.experiment import Choice, Experiment, Jobs, Report, run_result
 from keepset.paper.labelled import RUN, Labelled
 from keepset.paper.result import Coordinate, Metric, RunResult
 from keepset.paper.results import Results
-from keepset.paper.statistics import share
+from keepset.paper.statistics import Cells, crossed_difference, share
 from keepset.paper.table import Table, spread, with_paper
 from keepset.paper.teachers import teacher_seeds
 from keepset.readouts import input_saliency
@@ -171,11 +172,46 @@ PAPER_RECOVERED = {
 }
 """Match, cover."""
 
+RIVALS = ("sufficiency_flip", "budget_drops", "singletons_budget", "saliency")
+"""Estimators that know neither the annotated size nor more than one signal."""
+
+
+def recovery_claims(results: Results) -> list[Claim]:
+    """The floored estimator against the others, one label per example and teacher: no router has a part."""
+
+    def cells(estimator: str) -> Cells:
+        return {
+            (teacher, 0): results.metric("match", estimator=estimator, condition=ALL, teacher=teacher)
+            for teacher in results.coordinates("teacher")
+        }
+
+    n = f"{len(results.runs)} teachers × {results.run().counts['examples']} examples"
+    claims = []
+    for rival in RIVALS:
+        gap = crossed_difference("match", cells("floored"), cells(rival))
+        paper = float(PAPER_RECOVERED["floored"][0]) - float(PAPER_RECOVERED[rival][0])
+        claims.append(
+            Claim(
+                f"Recovered labels: the floored estimator matches the annotations more often than '{TITLES[rival]}'",
+                f"{paper:+.2f}",
+                signed_interval(gap),
+                n,
+                side_of_zero(gap, ahead=True),
+            )
+        )
+    cover = [
+        results.metric("cover", estimator="floored", condition=ALL, teacher=t) for t in results.coordinates("teacher")
+    ]
+    title = "Recovered labels: the floored estimator covers a sufficient set on 0.9 or more, on every teacher"
+    return [*claims, every_claim(title, "0.92", cover, 0.9, n)]
+
+
 EXPERIMENT = Experiment(
     name=NAME,
     place=24,
     jobs=jobs,
     reports=(Report("tab:recovered", "labels", recovered_table),),
+    claims=recovery_claims,
     choices=(
         Choice(
             "The recovery mixture and its budget",

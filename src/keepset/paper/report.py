@@ -4,13 +4,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keepset.files import write_text
-from keepset.paper.catalogue import experiments
-from keepset.paper.claim import FAILS, HOLDS, OPEN, Claim
+from keepset.paper.catalogue import claims, every_number, experiments
+from keepset.paper.claim import FAILS, FEWEST, HOLDS, OPEN
+from keepset.paper.claims_file import claims_file
 from keepset.paper.experiment import Experiment, Report
+from keepset.paper.front_page import write_front_page
 from keepset.paper.import_graph import import_graph
 from keepset.paper.paper_map import paper_map
 from keepset.paper.results import Results, read_results
 from keepset.paper.table import Figure, Table, latex_document
+
+NOT_THE_PAPERS = ("-", "not in it")
+"""What stands for the paper's number in claims of our own."""
 
 SECTIONS = {
     "teachers": "Teachers and sanity anchors",
@@ -22,18 +27,17 @@ SECTIONS = {
     "cost": "What it costs",
 }
 
+CAUSES_AT = "small"
+"""The scale whose differences were looked into; at another, the same cause would be a guess."""
+
 
 def made(report: Report, experiment: Experiment, results: Results) -> list[Table | Figure]:
     """What a report makes; nothing where a result it needs is missing."""
     needed = (experiment.name, *report.needs)
     if not all(results.of(name) for name in needed):
         return []
-    try:
+    with every_number(report.label, experiment):
         found = report.make(results.of(*needed))
-    except KeyError as missing:
-        raise ValueError(
-            f"{report.label}: {missing.args[0]}; a run was stopped halfway: '{experiment.command}' makes the rest"
-        ) from missing
     return [found] if isinstance(found, Table | Figure) else list(found)
 
 
@@ -62,7 +66,8 @@ def render_reports(results: Results) -> dict[str, str]:
             files.setdefault(f"{experiment.name}/{report.label}", []).append(path)
     rendered["results/tex/tables.tex"] = latex_document(tables)
     rendered["results/README.md"] = index(results, rendered)
-    rendered["paper-map.md"] = paper_map(files)
+    rendered["results/claims.json"] = claims_file(claims(results), SECTIONS, rendered)
+    rendered["paper-map.md"] = paper_map(files, results.scale)
     rendered["images/import-graph.svg"] = import_graph()
     return rendered
 
@@ -81,12 +86,15 @@ def render_one(label: str, results: Results) -> str:
     raise ValueError(f"unknown table or figure {label!r}; expected one of {', '.join(sorted(set(known)))}")
 
 
-def claims(results: Results) -> Iterator[tuple[Experiment, Claim]]:
-    """Every claim the results allow to judge."""
-    for experiment in experiments().values():
-        if experiment.claims and results.of(experiment.name):
-            for claim in experiment.claims(results.of(experiment.name)):
-                yield experiment, claim
+def differences(experiment: Experiment, results: Results) -> Iterator[tuple[str, str, str, str]]:
+    """Where an experiment's numbers differ from the paper's: what, the paper's, ours, the likeliest cause."""
+    for difference in experiment.differences:
+        needed = (experiment.name, *difference.needs)
+        if all(results.of(name) for name in needed):
+            with every_number(difference.result, experiment):
+                here = difference.here(results.of(*needed))
+            cause = difference.cause if results.scale == CAUSES_AT else "not looked into at this scale"
+            yield difference.result, difference.paper, here, cause
 
 
 def index(results: Results, rendered: dict[str, str]) -> str:
@@ -95,9 +103,14 @@ def index(results: Results, rendered: dict[str, str]) -> str:
         "# Results",
         "",
         "Written by `keepset report` from the files in `results/`; a test holds the two together byte for byte. Scale",
-        f"`{next(iter(results.runs.values())).scale}` throughout. What does not hold here stands first.",
+        f"`{results.scale}` throughout. What does not hold here stands first.",
         "",
+        *contradictions(results),
         "## What the paper claims",
+        "",
+        "An ordering of routers is judged by a 95 % interval over teachers, routers and examples together, where",
+        "examples count once and unpaired and identical differences are one observation; a bar for each of several, by",
+        f"the interval of each. Under {FEWEST} independent units nothing is told.",
         "",
         "| claim | paper | here | n | verdict | command |",
         "|---|---|---|---|---|---|",
@@ -109,11 +122,7 @@ def index(results: Results, rendered: dict[str, str]) -> str:
     lines += ["", "## Where a number differs from the paper", ""]
     lines += ["| result | paper | here | likeliest cause |", "|---|---|---|---|"]
     for experiment in experiments().values():
-        for difference in experiment.differences:
-            needed = (experiment.name, *difference.needs)
-            if all(results.of(name) for name in needed):
-                here = difference.here(results.of(*needed))
-                lines.append(f"| {difference.result} | {difference.paper} | {here} | {difference.cause} |")
+        lines += [f"| {' | '.join(row)} |" for row in differences(experiment, results)]
     for section, title in SECTIONS.items():
         inside = sorted(path.removeprefix("results/") for path in rendered if path.startswith(f"results/{section}/"))
         if inside:
@@ -121,10 +130,29 @@ def index(results: Results, rendered: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def contradictions(results: Results) -> list[str]:
+    """What fails of the paper's own claims, and what was done to tell whether a choice of ours is the cause."""
+    failed = [claim for _, claim in claims(results) if claim.verdict == FAILS and claim.paper not in NOT_THE_PAPERS]
+    if not failed:
+        return []
+    return [
+        "## What contradicts the paper",
+        "",
+        "The last column names the run that varies our own choice; without one, the cause may be ours as well as the",
+        "paper's.",
+        "",
+        "| claim | paper | here | is it a choice of ours? |",
+        "|---|---|---|---|",
+        *(f"| {claim.claim} | {claim.paper} | {claim.here} | {claim.own_choice} |" for claim in failed),
+        "",
+    ]
+
+
 def write_reports(results: Path, docs: Path, scale: str) -> list[Path]:
-    """Writes every report and returns the paths."""
+    """Writes every report, and the lines of the README beside ``docs``; returns the paths."""
+    found = read_results(results, scale)
     written = []
-    for name, text in render_reports(read_results(results, scale)).items():
+    for name, text in render_reports(found).items():
         write_text(docs / name, text)
         written.append(docs / name)
-    return written
+    return written + write_front_page(docs.parent / "README.md", found)

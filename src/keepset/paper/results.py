@@ -54,6 +54,11 @@ class Results:
             self._parts[key] = Results({f: r for f, r in self.runs.items() if r.experiment in experiments})
         return self._parts[key]
 
+    @property
+    def scale(self) -> str:
+        """The one scale of all runs."""
+        return next(iter(self.runs.values())).scale
+
     def __bool__(self) -> bool:
         return bool(self.runs)
 
@@ -120,6 +125,8 @@ def read_results(folder: Path, scale: str) -> Results:
     if not root.is_dir():
         raise ValueError(f"results folder: expected {root} to exist; run from the repository, or pass --results")
     files = sorted(root.rglob("*.json"))
+    if not files:
+        raise ValueError(f"results folder: expected result files in {root}, got none; 'keepset reproduce' makes them")
     return Results({path.relative_to(root).with_suffix("").as_posix(): load_result(path) for path in files})
 
 

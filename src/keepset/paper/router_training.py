@@ -26,5 +26,5 @@ def fit_arm(
 
 
 def training_seeds(run: int) -> dict[str, int]:
-    """Where routers begin, and the order they read their table in."""
+    """Where routers begin, and the order they read their table in. The table's examples are those of run 0, always."""
     return {"router_init": seeds.ROUTER_INIT.seed(0), "router_stream": seeds.ROUTER_STREAM.seed(run)}

@@ -1,11 +1,11 @@
 """Intervals for what was counted, and differences between two things measured on the same teachers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import hypot, sqrt
 from statistics import fmean, stdev
 
-from scipy.stats import binomtest, t
+from scipy.stats import binomtest, f, t
 
 from keepset.paper.result import Coordinate, Metric
 from keepset.statistics import CONFIDENCE, wilson
@@ -95,6 +95,70 @@ def clustered_difference(what: str, clusters: Sequence[Sequence[int]]) -> Metric
     spread = sum((sum(cluster) - mean * len(cluster)) ** 2 for cluster in clusters)
     half = float(t.ppf(0.5 + CONFIDENCE / 2, k - 1)) * sqrt(k / (k - 1) * spread) / n
     return Metric(what=what, value=mean, n=n, low=mean - half, high=mean + half)
+
+
+Cells = Mapping[tuple[int, int], Metric]
+"""Teacher and router seed -> a share of the same examples."""
+
+
+def crossed_difference(what: str, first: Cells, second: Cells) -> Metric:
+    """Mean of first minus mean of second, with a 95 % interval over teachers, routers and examples together.
+
+    Half a t interval over teachers, half of one over router seeds and Newcombe's over the examples, which count once
+    because everybody answers the same ones, added in quadrature: wide rather than narrow, since each of the first two
+    holds some of the others' noise. ``n`` counts trainings that show something of their own: teachers times routers,
+    where teachers (or routers) whose differences are identical are one.
+    """
+    if not first or first.keys() != second.keys():
+        raise ValueError(
+            f"{what}: expected the same teachers and routers in both arms, got {len(first)} and {len(second)}"
+        )
+    gaps = {place: first[place].value - second[place].value for place in first}
+    by_teacher, by_router = (_means(gaps, side) for side in (0, 1))
+    over_trainings = hypot(_half_t(by_teacher), _half_t(by_router))
+    (p1, low1, high1), (p2, low2, high2) = _examples_once(first), _examples_once(second)
+    value = fmean(gaps.values())
+    return Metric(
+        what=what,
+        value=value,
+        n=_different(by_teacher) * _different(by_router),
+        low=value - hypot(over_trainings, p1 - low1, high2 - p2),
+        high=value + hypot(over_trainings, high1 - p1, p2 - low2),
+    )
+
+
+def _means(gaps: Mapping[tuple[int, int], float], side: int) -> list[float]:
+    """One mean per teacher (side 0) or router (side 1)."""
+    groups: dict[int, list[float]] = {}
+    for place, gap in gaps.items():
+        groups.setdefault(place[side], []).append(gap)
+    return [fmean(group) for group in groups.values()]
+
+
+def _half_t(means: Sequence[float]) -> float:
+    if len(means) < 2:
+        return 0.0
+    return float(t.ppf(0.5 + CONFIDENCE / 2, len(means) - 1)) * stdev(means) / sqrt(len(means))
+
+
+def _different(means: Sequence[float]) -> int:
+    """How many observations they are: five identical ones are one."""
+    return len(means) if max(means) - min(means) > 1e-9 else 1
+
+
+def _examples_once(cells: Cells) -> tuple[float, float, float]:
+    """The mean share with the Wilson interval of one set of examples."""
+    mean = fmean(metric.value for metric in cells.values())
+    n = min(metric.n for metric in cells.values())
+    return mean, *wilson(round(mean * n), n)
+
+
+def spread_ratio(first: Sequence[float], second: Sequence[float], what: str) -> Metric:
+    """Standard deviation of the first over that of the second, with a 95 % interval (F); ``n`` counts both."""
+    ratio = stdev(first) / stdev(second)
+    df1, df2 = len(first) - 1, len(second) - 1
+    reach = [sqrt(float(f.ppf(0.5 + CONFIDENCE / 2, *dfs))) for dfs in ((df1, df2), (df2, df1))]
+    return Metric(what=what, value=ratio, n=len(first) + len(second), low=ratio / reach[0], high=ratio * reach[1])
 
 
 def sign_test(only_first: int, only_second: int) -> float:

@@ -17,6 +17,11 @@ FORMS = (
 )
 
 
+def rounded_up(share: float, count: int) -> int:
+    """How many of ``count`` a share is, the paper's way: ceil(share × count)."""
+    return math.ceil(round(share * count, ROUNDING))
+
+
 class Budget(BaseModel):
     """A share of the blocks, a number of blocks, or a share or number of the blocks' tokens; at least one block.
 
@@ -93,7 +98,7 @@ class Budget(BaseModel):
         if self.unit == "tokens":
             return int(self.amount)
         if self.unit == "share of blocks":
-            return math.ceil(round(self.amount * len(lengths), ROUNDING))
+            return rounded_up(self.amount, len(lengths))
         return max(1, math.floor(round(self.amount * sum(lengths), ROUNDING)))
 
     def costs(self, lengths: Sequence[int]) -> list[int]:

@@ -1,8 +1,10 @@
-"""Rows of a JSONL file, one example each.
+"""Rows of a JSONL file, one example or one document each.
 
 {"context": "The pier is closed. The fort is open.", "question": "What is closed?", "answer": "the pier"}
 {"blocks": ["The pier is closed.", "The fort is open."], "question": "What is open?", "answer": "the fort",
  "candidates": ["the fort", "the pier"], "id": "opening-7"}                          (on one line)
+
+{"text": "The pier is closed. The fort is open.", "id": "guide"}                     a document
 
 ``context`` is cut into blocks by the caller's rule; ``blocks`` are taken as they are, a line break after each.
 Other fields are ignored. A line that is no such row raises ValueError with the field, the rule and the value.
@@ -19,10 +21,23 @@ from transformers import PreTrainedTokenizerBase
 from keepset.text.example import TextExample, text_example
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-FIELDS = ("context", "blocks", "question", "answer", "candidates", "id")
-"""What a row may hold."""
 SEPARATOR = "\n"
 """Between a row's own blocks; hidden with the block before it."""
+
+
+@dataclass(frozen=True)
+class Fields:
+    """What a row may hold."""
+
+    names: tuple[str, ...]
+    needed: tuple[tuple[str, ...], ...]
+    """One of each of these must be there."""
+
+
+EXAMPLE = Fields(
+    ("context", "blocks", "question", "answer", "candidates", "id"), (("question",), ("answer",), ("context", "blocks"))
+)
+DOCUMENT = Fields(("text", "id"), (("text",),))
 
 
 @dataclass(frozen=True)
@@ -32,6 +47,8 @@ class Line:
     number: int
     """From 1."""
     raw: bytes
+    wrong: str | None = None
+    """Why it holds no row, where whoever read it knows: a file that is no text."""
 
     @property
     def content(self) -> bytes:
@@ -55,12 +72,18 @@ class Row:
     """Answers to choose from; empty when the row has none."""
 
 
+@dataclass(frozen=True)
+class DocumentRow:
+    """A text by itself."""
+
+    id: str
+    """The row's own, or its line number."""
+    text: str
+
+
 def parse_row(line: Line, columns: Mapping[str, str] | None = None) -> Row:
     """The row a line holds; ``columns`` says what a field is called there, where it has another name."""
-    data = parse_json(line)
-    if not isinstance(data, dict):
-        raise ValueError(f"row: expected an object with context, question and answer, got {_short(data)}")
-    data = _renamed(data, columns or {})
+    data = _object(line, columns, "context, question and answer")
     context, own_blocks = _context(data)
     return Row(
         line=line.number,
@@ -71,6 +94,12 @@ def parse_row(line: Line, columns: Mapping[str, str] | None = None) -> Row:
         answer=_text(data, "answer"),
         candidates=_candidates(data),
     )
+
+
+def parse_document(line: Line, columns: Mapping[str, str] | None = None) -> DocumentRow:
+    """The document a line holds; ``columns`` as for ``parse_row``."""
+    data = _object(line, columns, "text")
+    return DocumentRow(_id(data, line.number), _text(data, "text"))
 
 
 def parse_json(line: Line) -> Any:
@@ -93,6 +122,16 @@ def row_example(row: Row, tokenizer: PreTrainedTokenizerBase, blocks: str | int)
     """The example of a row, with the row's own blocks when it has some."""
     cut = row.own_blocks or blocks
     return text_example(tokenizer, row.context, row.question, row.answer, cut, row.candidates or None)
+
+
+def _object(line: Line, columns: Mapping[str, str] | None, fields: str) -> dict[str, Any]:
+    """What a line holds, by our names; ``fields`` says in the error what should have been there."""
+    if line.wrong:
+        raise ValueError(line.wrong)
+    data = parse_json(line)
+    if not isinstance(data, dict):
+        raise ValueError(f"row: expected an object with {fields}, got {_short(data)}")
+    return _renamed(data, columns or {})
 
 
 def _renamed(data: dict[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:

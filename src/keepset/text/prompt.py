@@ -168,11 +168,16 @@ def continuation(tokenizer: PreTrainedTokenizerBase, text: str, tokens: list[int
 
 
 def check_text(name: str, value: object) -> None:
-    """Some text, all of it characters: what a shell passes on that is not UTF-8 comes as halves of surrogate pairs."""
+    """Some text, all of it characters."""
+    check_characters(name, value)
+    if not str(value).strip():
+        raise ValueError(f"{name}: expected some text, got {short(str(value))}")
+
+
+def check_characters(name: str, value: object) -> None:
+    """Text, maybe none: what a shell passes on that is not UTF-8 comes as halves of surrogate pairs."""
     if not isinstance(value, str):
         raise ValueError(f"{name}: expected some text, got {type(value).__name__}")
-    if not value.strip():
-        raise ValueError(f"{name}: expected some text, got {short(value)}")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:

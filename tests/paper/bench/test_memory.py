@@ -1,4 +1,4 @@
-"""Peak memory on a model that costs nothing: every process really runs, and each thing is a file of its own."""
+"""Peak memory on a model that costs nothing: every process really runs, a fork, and each thing is a file of its own."""
 
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from keepset.paper.result import RunResult
 from keepset.paper.results import Results, read_results
 from keepset.policies import POLICIES
 from keepset.readouts import READOUTS
+from tests.background import in_own_fork
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Results:
     folder = tmp_path_factory.mktemp("results")
     wanted = ("effects", "readout-saliency", "policy-kvzip")
     jobs = {name: job for name, job in memory_bench.jobs("smoke").items() if name.endswith(wanted)}
-    assert len(list(run_missing(jobs, folder, "smoke"))) == len(wanted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory_bench, "in_own_process", in_own_fork)
+        assert len(list(run_missing(jobs, folder, "smoke"))) == len(wanted)
     return read_results(folder, "smoke")
 
 

@@ -14,6 +14,7 @@ from keepset.paper.claim import FAILS, HOLDS
 from keepset.paper.experiment import run_missing
 from keepset.paper.result import Metric
 from keepset.paper.results import Results, read_results
+from tests.background import in_own_fork
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Results:
     folder = tmp_path_factory.mktemp("results")
     wanted = ("kills-1", "flips", "fuzz", "memory", "throughput")
     jobs = {name: job for name, job in reliability.jobs("smoke").items() if name.endswith(wanted)}
-    assert len(list(run_missing(jobs, folder, "smoke"))) == len(wanted)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reliability, "in_own_process", in_own_fork)
+        assert len(list(run_missing(jobs, folder, "smoke"))) == len(wanted)
     return read_results(folder, "smoke")
 
 

@@ -1,9 +1,6 @@
 """Training: learns, stops and goes on exactly, refuses to overwrite, and the paper's teacher starts."""
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,6 +13,7 @@ from keepset.paper.testbed.teachers.config import Stage, TeacherConfig
 from keepset.paper.testbed.teachers.presets import MIXTURES, find_preset, paper, small, smoke, with_optimizer
 from keepset.paper.testbed.teachers.teacher import build_teacher, load_teacher
 from keepset.paper.testbed.teachers.training import learning_rate_scale, read_history, train_teacher
+from tests.background import in_background
 
 
 def short(steps: int, seed: int = 0, optimizer: str = "muon") -> TeacherConfig:
@@ -49,23 +47,14 @@ def test_a_stopped_run_ends_in_the_same_weights(tmp_path: Path, optimizer: str) 
 
 def test_kill_9_in_the_middle_then_the_same_command(tmp_path: Path) -> None:
     config = short(30)
-    (tmp_path / "config.json").write_text(config.model_dump_json())
-    script = (
-        "import sys, torch; torch.set_num_threads(1)\n"
-        "from pathlib import Path\n"
-        "from keepset.paper.testbed.teachers.config import TeacherConfig\n"
-        "from keepset.paper.testbed.teachers.training import train_teacher\n"
-        "config = TeacherConfig.model_validate_json(Path(sys.argv[1]).read_text())\n"
-        "train_teacher(config, Path(sys.argv[2]), checkpoint_every=2)\n"
-    )
-    command = [sys.executable, "-c", script, str(tmp_path / "config.json"), str(tmp_path / "killed")]
-    process = subprocess.Popen(command)
+    process = in_background(train_teacher, config, tmp_path / "killed", checkpoint_every=2)
     deadline = time.monotonic() + 120
     while not checkpoints(tmp_path / "killed" / "checkpoints") and time.monotonic() < deadline:
         time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL, "the run was meant to be killed in the middle"
-    subprocess.run(command, check=True)
+    process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL, "the run was meant to be killed in the middle"
+    train_teacher(config, tmp_path / "killed", checkpoint_every=2)
     train_teacher(config, tmp_path / "straight")
     assert same(weights(tmp_path / "straight"), weights(tmp_path / "killed"))
 

@@ -23,7 +23,7 @@ MARKS = {
     Arm("random"): ("other", "x"),
 }
 """Policy -> colour, marker; in the order of the figure, before those that are not among the paper's columns."""
-MORE_MARKERS = "v>phH8Xd1234+"
+MORE_MARKERS = "v>phH8d1234+"
 """For these, again from the first where there are more."""
 
 

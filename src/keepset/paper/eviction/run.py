@@ -11,7 +11,6 @@ The chat prefix stays visible and is the attention sink, so the first block is n
 the budget is the policy's own.
 """
 
-import math
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,7 +43,7 @@ from keepset.paper.eviction.tally import Outcome, Tally, share_of
 from keepset.paper.experiment import Jobs, run_result
 from keepset.paper.result import At, Metric, RunResult
 from keepset.policies import POLICIES, Context, KVzip, Oracle, Policy, Routed, build_policy, score_checked
-from keepset.pruning.budget import ROUNDING, Budget, select
+from keepset.pruning.budget import Budget, rounded_up, select
 from keepset.routers.block import Regime
 from keepset.text.long_context import document_seed
 
@@ -187,7 +186,7 @@ def measure_tokens(scale: str, setting: Setting, part: Part) -> RunResult:
             ranked = scores[..., first:stop].flatten().argsort(descending=True, stable=True)
             for budget in BUDGETS:
                 gone = torch.ones(len(ranked), dtype=torch.bool)
-                gone[ranked[: math.ceil(round(budget * len(ranked), ROUNDING))]] = False
+                gone[ranked[: rounded_up(budget, len(ranked))]] = False
                 dropped = torch.zeros(scores.shape, dtype=torch.bool)
                 dropped[..., first:stop] = gone.view(*scores.shape[:2], -1)
                 for condition, asked in reading.asked.items():

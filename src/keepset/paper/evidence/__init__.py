@@ -8,7 +8,7 @@ sentences. Needs SQuAD v1.1 in a folder: ``keepset bench evidence --data FOLDER`
 
 from keepset.paper.evidence.claims import evidence_claims
 from keepset.paper.evidence.run import NAME, jobs
-from keepset.paper.evidence.tables import about_table, documents_table, squad_table, two_hop_table
+from keepset.paper.evidence.tables import about_table, documents_table, paired_table, squad_table, two_hop_table
 from keepset.paper.experiment import Experiment, Report
 
 EXPERIMENT = Experiment(
@@ -22,7 +22,7 @@ EXPERIMENT = Experiment(
             "labels",
             lambda results: [
                 table
-                for make in (squad_table, two_hop_table, documents_table, about_table)
+                for make in (squad_table, paired_table, two_hop_table, documents_table, about_table)
                 if (table := make(results)).rows
             ],
             beyond=True,

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from keepset import seeds
 from keepset.blocks import KeepSet
 from keepset.interventions import Fast
-from keepset.labels.support import Answer
+from keepset.labels.worth import Answer
 from keepset.paper.bench.engine.run import spend
 from keepset.paper.bench.engine.tally import Spent
 from keepset.paper.evidence.tools import Found, Tool
@@ -50,11 +50,11 @@ class Truth:
         return float(spearmanr(predicted, found).statistic)
 
 
-def truth_of(unit: Unit, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Truth:
+def truth_of(unit: Unit, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, halves: int = HALVES) -> Truth:
     task = Task(unit, tokenizer)
     rng = random.Random(seeds.INTERVENTION.seed(RUN, unit.number))
-    halves = [frozenset(rng.sample(range(task.n_blocks), task.n_blocks // 2)) for _ in range(HALVES)]
-    return Truth(task, Answer(task.example, Fast(model)), halves)
+    masks = [frozenset(rng.sample(range(task.n_blocks), task.n_blocks // 2)) for _ in range(halves)]
+    return Truth(task, Answer(task.example, Fast(model)), masks)
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ class Outcome:
     spent: Spent
     drops: tuple[float, ...]
     """Nats lost without the best 1 and 3 sentences."""
-    datamodelling: float
+    datamodelling: float | None
+    """None where no random masks were read."""
 
     @property
     def first(self) -> bool:
@@ -107,15 +108,17 @@ def outcome(tool: Tool, truth: Truth, model: PreTrainedModel) -> Outcome:
     (found,) = told
     order = sorted(range(task.n_blocks), key=lambda i: -found.scores[i])
     drops = tuple(truth.drop(frozenset(order[:top])) for top in TOPS)
-    return Outcome(task.unit.gold, found, spent, drops, truth.datamodelling(found.scores))
+    return Outcome(task.unit.gold, found, spent, drops, truth.datamodelling(found.scores) if truth.halves else None)
 
 
 def metrics(outcomes: Sequence[Outcome]) -> Iterator[Metric]:
     """The numbers of one tool on one part."""
     for what in ("first", "ranked", "exactly", "whole"):
         yield told(what, [getattr(outcome, what) for outcome in outcomes])
-    for what in ("precision", "recall", "datamodelling"):
+    for what in ("precision", "recall"):
         yield mean(what, [getattr(outcome, what) for outcome in outcomes])
+    if correlations := [outcome.datamodelling for outcome in outcomes if outcome.datamodelling is not None]:
+        yield mean("datamodelling", correlations)
     yield mean("size", [len(outcome.found.chosen) for outcome in outcomes])
     for place, top in enumerate(TOPS):
         yield mean("drop", [outcome.drops[place] for outcome in outcomes], top=top)

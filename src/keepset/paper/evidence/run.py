@@ -39,22 +39,27 @@ class Setting(BaseModel):
     model: str
     """Bundled model, or 'tiny' for untrained weights."""
     questions: int
-    """Of SQuAD dev, and as many of the tuning articles for what a text is about."""
+    """Of SQuAD dev."""
+    tuning: int
+    """Paragraphs of other articles, on which the threshold of what a text is about is chosen."""
     two_hop: int
     """Constructed documents."""
     documents: int = 40
     """At most so many questions of our own documents."""
     part: int = 20
     """Questions of one file."""
+    halves: int = HALVES
+    """Random half-masks of the linear datamodelling score; they cost more than all of keepset, so none for a large
+    model."""
 
 
 def settings(scale: str) -> tuple[Setting, ...]:
     """Sizes of a scale; ``small`` and ``paper`` ask the same of the same models."""
     if scale == "smoke":
-        return (Setting(model=TINY, questions=3, two_hop=2, documents=2, part=2),)
+        return (Setting(model=TINY, questions=3, tuning=3, two_hop=2, documents=2, part=2),)
     return (
-        Setting(model=SMALL_MODEL, questions=200, two_hop=60),
-        Setting(model=LARGE_MODEL, questions=60, two_hop=60),
+        Setting(model=SMALL_MODEL, questions=200, tuning=200, two_hop=60),
+        Setting(model=LARGE_MODEL, questions=60, tuning=100, two_hop=60, halves=0),
     )
 
 
@@ -68,11 +73,11 @@ def jobs(scale: str, data: Path = DATA) -> Jobs:
                 every[f"{folder}/{SQUAD}/{file_name(tool)}-{part}"] = partial(
                     run_tool, scale, setting, data, SQUAD, tool, part
                 )
-                if tool == next(iter(TOOLS)):
-                    for split in (DEV, TUNE):
-                        every[f"{folder}/about/{split}-{part}"] = partial(
-                            run_about, scale, setting.model, data, split, setting.questions, setting.part, part
-                        )
+        for split, size in ((TUNE, setting.tuning), (DEV, setting.questions)):
+            for part in parts(size, setting.part):
+                every[f"{folder}/about/{split}-{part}"] = partial(
+                    run_about, scale, setting.model, data, split, size, setting.part, part
+                )
         if document_units():
             every[f"{folder}/about/{OURS}-0"] = partial(run_about_documents, scale, setting.model)
         for name, size in ((TWO_HOP, setting.two_hop), (DOCUMENTS, min(setting.documents, len(document_units())))):
@@ -111,7 +116,7 @@ def run_tool(scale: str, setting: Setting, data: Path, questions: str, tool: str
             "part_size": setting.part,
             "threads": 1,
             "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
-            "half_masks": HALVES,
+            "half_masks": setting.halves,
             **({"peers": peers.versions()} if tool in PEERS else {}),
         },
         seeds={"evaluation": seeds.EVALUATION.seed(RUN), "intervention": seeds.INTERVENTION.seed(RUN)},
@@ -126,7 +131,7 @@ def part_truths(setting: Setting, data: Path, questions: str, part: int) -> list
     """The questions of a part, with what has been read of them so far."""
     model, tokenizer = loaded(setting.model)
     chosen = part_units(setting, data, questions)[part * setting.part : (part + 1) * setting.part]
-    return [truth_of(unit, model, tokenizer) for unit in chosen]
+    return [truth_of(unit, model, tokenizer, setting.halves) for unit in chosen]
 
 
 def part_units(setting: Setting, data: Path, questions: str) -> list[Unit]:

@@ -1,6 +1,6 @@
 """Tools side by side: SQuAD, two-sentence answers, documents of our own; and what a text is about."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from keepset.labels.about import about_threshold
 from keepset.paper.evidence.about import DEV, KINDS, OTHER, OURS, OWN, SAME, UNANSWERED, auc, shares
@@ -35,13 +35,15 @@ RULE = (
 class Pool:
     """Numbers of one model, tool and set of questions over all parts that were run."""
 
-    def __init__(self, results: Results, model: str, questions: str, tool: str) -> None:
+    def __init__(
+        self, results: Results, model: str, questions: str, tool: str, only: Collection[int] | None = None
+    ) -> None:
+        """``only``: of these parts."""
         self.results = results
         self.at: dict[str, Coordinate] = {"model": model, "questions": questions, "tool": tool}
         found = (run.at for run in results.runs.values())
-        self.parts = sorted(
-            int(at["part"]) for at in found if all(at.get(name) == value for name, value in self.at.items())
-        )
+        parts = {int(at["part"]) for at in found if all(at.get(name) == value for name, value in self.at.items())}
+        self.parts = sorted(parts if only is None else parts & set(only))
 
     def __bool__(self) -> bool:
         return bool(self.parts)
@@ -83,6 +85,12 @@ def drop(top: int) -> Callable[[Pool], str]:
     return lambda pool: with_interval(pool.mean("drop", top=top))
 
 
+def correlation(pool: Pool) -> str:
+    """The linear datamodelling score, where random masks were read."""
+    read = set(pool.results.select("datamodelling", **pool.at)["part"])
+    return with_interval(pool.mean("datamodelling")) if read.issuperset(pool.parts) else ""
+
+
 def asked(pool: Pool) -> str:
     return str(pool.share("exactly").n)
 
@@ -92,12 +100,21 @@ SECONDS: Cells = {"CPU s": mean("seconds", ".2f")}
 
 
 def tool_table(
-    results: Results, name: str, caption: str, questions: str, cells: Cells, notes: Sequence[str] = ()
+    results: Results,
+    name: str,
+    caption: str,
+    questions: str,
+    cells: Cells,
+    notes: Sequence[str] = (),
+    paired: bool = False,
 ) -> Table:
-    """One row per model and tool that was run, a rule between models."""
+    """One row per model and tool that was run, a rule between models; ``paired``: on the parts they all have."""
     rows: list[tuple[str, ...]] = []
     for model in models(results):
-        pools = {tool: Pool(results, model, questions, tool) for tool in SHOWN}
+        pools = {tool: pool for tool in SHOWN if (pool := Pool(results, model, questions, tool))}
+        if paired and pools:
+            common = set.intersection(*(set(pool.parts) for pool in pools.values()))
+            pools = {tool: Pool(results, model, questions, tool, common) for tool in pools}
         found = [(model, label(tool), *(cell(pool) for cell in cells.values())) for tool, pool in pools.items() if pool]
         rows += [(), *found] if rows and found else found
     return Table(
@@ -109,8 +126,23 @@ def tool_table(
     )
 
 
+SQUAD_CELLS: Cells = {
+    "n": asked,
+    "gold first": share("first"),
+    "exactly gold": share("exactly"),
+    "precision": mean("precision", ".2f"),
+    "recall": mean("recall", ".2f"),
+    **SIZE,
+    "drop, top 1": drop(1),
+    "drop, top 3": drop(3),
+    "LDS": correlation,
+    **SECONDS,
+    "tokens": mean("tokens", ",.0f"),
+}
+
+
 def squad_table(results: Results) -> Table:
-    """Every tool on questions whose answer stands in one sentence."""
+    """Every tool on questions whose answer stands in one sentence, on all that each was asked."""
     return tool_table(
         results,
         "evidence-squad",
@@ -120,24 +152,25 @@ def squad_table(results: Results) -> Table:
         "log-probability lost when the tool's best 1 and 3 sentences are hidden. LDS: rank correlation of summed "
         "scores with the log-probability under 8 random halves.",
         SQUAD,
-        {
-            "n": asked,
-            "gold first": share("first"),
-            "exactly gold": share("exactly"),
-            "precision": mean("precision", ".2f"),
-            "recall": mean("recall", ".2f"),
-            **SIZE,
-            "drop, top 1": drop(1),
-            "drop, top 3": drop(3),
-            "LDS": lambda pool: with_interval(pool.mean("datamodelling")),
-            **SECONDS,
-            "tokens": mean("tokens", ",.0f"),
-        },
+        SQUAD_CELLS,
         notes=(
             "All tools attribute the log-probability of the gold answer, whatever the model would say. Drops and LDS "
             "are read with keepset's masking for all alike. Seconds are CPU seconds of one thread per question, tokens "
             "what went through the model forward (saliency also goes backward).",
+            "Tools that cost more were asked fewer questions; evidence-squad-paired has all of them on the same ones.",
         ),
+    )
+
+
+def paired_table(results: Results) -> Table:
+    """The same on the questions that every tool was asked."""
+    return tool_table(
+        results,
+        "evidence-squad-paired",
+        "The columns of evidence-squad on the questions that every tool of the model was asked: rows can be compared.",
+        SQUAD,
+        SQUAD_CELLS,
+        paired=True,
     )
 
 

@@ -25,7 +25,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.blocks import KeepSet, Span
 from keepset.interventions import Fast
-from keepset.labels.support import Answer, SupportEffort, find_support
+from keepset.labels.support import SupportEffort, find_support
+from keepset.labels.worth import Answer
 from keepset.paper.bench.engine import peers
 from keepset.paper.evidence.units import Task
 from keepset.readouts import input_saliency, window_attention

@@ -73,13 +73,9 @@ def squad_questions(data: Path, split: str) -> list[SquadQuestion]:
     return read_squad(data / FILES[split])
 
 
-def squad_sample(data: Path, split: str, n: int) -> list[SquadQuestion]:
+def squad_sample(data: Path, split: str, n: int, draw: int = 0) -> list[SquadQuestion]:
     """``n`` questions, one of a paragraph, all articles in turn: the first of a longer sample are the shorter one."""
-    return sample_squad(squad_questions(data, split), n, squad_seed())
-
-
-def squad_seed() -> int:
-    return seeds.EVALUATION.seed(RUN)
+    return sample_squad(squad_questions(data, split), n, seeds.EVALUATION.seed(RUN, draw))
 
 
 def squad_units(data: Path, n: int) -> list[Unit]:

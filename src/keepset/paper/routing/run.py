@@ -52,7 +52,7 @@ def route(scale: str, source: int, arm: str) -> RunResult:
         at={"mixture": MIXTURE, "source": source, "arm": arm},
         config=settings(scale, MIXTURE, teachers, CONDITIONS)
         | {"router_seeds": ROUTER_SEEDS[scale], "router": "pooling"},
-        seeds=training_seeds(0),
+        seeds=training_seeds(source),
         counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale]},
         metrics=routed_metrics(scale, MIXTURE, teachers, CONDITIONS, routers),
     )

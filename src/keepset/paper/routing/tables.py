@@ -162,7 +162,8 @@ def transfer_table(results: Results) -> list[Table]:
             name="tab-app-transfer",
             caption=(
                 "Every source of labels on every teacher. Own: source and destination are one teacher; other: they "
-                "are not. Source: standard deviation of a destination's score over sources; seed: over router seeds."
+                "are not. Source: standard deviation of a destination's score over sources, each the mean over router "
+                "seeds; seed: the same over router seeds, each the mean over sources."
             ),
             columns=(
                 "Condition",
@@ -176,15 +177,25 @@ def transfer_table(results: Results) -> list[Table]:
 
 def transferred(results: Results, arm: str, condition: str) -> tuple[float, float, float, float]:
     """Mean score on the source itself and on the other teachers; standard deviation over sources and router seeds."""
-    found = runs(results, arm, condition)
-    scores = {place: fmean(values) for place, values in found.items()}
-    teachers = results.coordinates("teacher")
+    scores = {place: fmean(values) for place, values in runs(results, arm, condition).items()}
+    by_source, by_seed = source_and_seed_means(results, arm, condition)
     return (
         fmean(score for (source, teacher), score in scores.items() if source == teacher),
         fmean(score for (source, teacher), score in scores.items() if source != teacher),
-        fmean(pstdev([scores[source, teacher] for source in teachers]) for teacher in teachers),
-        fmean(pstdev(values) for values in found.values()),
+        fmean(pstdev(means) for means in by_source.values()),
+        fmean(pstdev(means) for means in by_seed.values()),
     )
+
+
+def source_and_seed_means(
+    results: Results, arm: str, condition: str
+) -> tuple[dict[int, list[float]], dict[int, list[float]]]:
+    """Destination -> its score per source, mean over router seeds; and per router seed, mean over sources."""
+    found = runs(results, arm, condition)
+    teachers = results.coordinates("teacher")
+    by_source = {t: [fmean(found[source, t]) for source in teachers] for t in teachers}
+    by_seed = {t: [fmean(each) for each in zip(*(found[s, t] for s in teachers), strict=True)] for t in teachers}
+    return by_source, by_seed
 
 
 def runs(results: Results, arm: str, condition: str) -> dict[tuple[int, int], list[float]]:

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from keepset.jobs import open_pool, open_source, plan_shards
-from keepset.jobs.folder import LabelFolder
-from keepset.jobs.labelling import GroupDone, LabelWorker, Outcome, StartLabelling
+from keepset.jobs.folder import JobFolder
+from keepset.jobs.kinds import LABELS
+from keepset.jobs.label_data import label_job
+from keepset.jobs.labelling import LabelRow, LabelWorker, StartLabelling
+from keepset.jobs.outcome import GroupDone, Outcome
 from keepset.jobs.plan import GROUP, RowGroup
 from keepset.jobs.pool import Crew, Event, Here, Pool
-from keepset.jobs.runner import label_job
 from keepset.paper.bench.models import tiny_model
 from keepset.paper.bench.peak import forget_peak, peak_bytes
 from keepset.paper.bench.reliability.folders import SHARD_ROWS, facts, write_rows
@@ -23,6 +25,7 @@ from keepset.paper.bench.timing import one_thread
 from keepset.text.jsonl import Line
 
 MEMORY_SHARD_ROWS = 256
+Labelling = Pool[RowGroup, GroupDone[LabelRow]]
 
 
 @dataclass(frozen=True)
@@ -34,19 +37,19 @@ class StartRemembering(StartLabelling):
 
 
 class Remembering(LabelWorker):
-    known: GroupDone | None = None
+    known: GroupDone[LabelRow] | None = None
 
-    def __call__(self, group: RowGroup) -> GroupDone:
+    def __call__(self, group: RowGroup) -> GroupDone[LabelRow]:
         self.known = self.known or super().__call__(RowGroup(0, 0, group.lines[:1]))
         (record,) = self.known.outcome.records
         records = [record.model_copy(update={"line": line.number, "id": str(line.number)}) for line in group.lines]
         return self.known._replace(outcome=Outcome(records, []))
 
 
-def label_all(data: Path, out: Path, start: StartLabelling, pool: Pool[RowGroup, GroupDone], shard_rows: int) -> None:
+def label_all(data: Path, out: Path, start: StartLabelling, pool: Labelling, shard_rows: int) -> None:
     """As the command does it, without its display."""
     plan = plan_shards(open_source(data), shard_rows)
-    folder = LabelFolder(out, label_job(plan, start, pool.identity, shard_rows), plan)
+    folder = JobFolder(out, LABELS, label_job(plan, start, pool.identity, shard_rows), plan)
     with folder.open():
         for group, done in pool.run(folder.groups()):
             folder.append(group, done.outcome)
@@ -61,7 +64,7 @@ def print_peak(rows: int) -> None:
         start = StartRemembering(tiny_model(), "paragraph", "evidence", {}, "cpu")
         forget_peak()
         started = time.process_time()
-        with Pool[RowGroup, GroupDone](Here(start), 1) as pool:
+        with Labelling(Here(start), 1) as pool:
             label_all(data, Path(folder) / "out", start, pool, MEMORY_SHARD_ROWS)
         seconds = time.process_time() - started
     print(json.dumps({"peak_bytes": peak_bytes(), "seconds": seconds}))

@@ -46,17 +46,20 @@ CONDITIONS = {
     "duplicate_m1": Condition(Duplicate(copies=1)),
     "duplicate_m2": Condition(Duplicate(copies=2)),
     "duplicate_m4": Condition(Duplicate(copies=4)),
-    "multihop_hardened": Condition(Multihop(distractor_chains=2, shuffled=True)),
+    "multihop_hardened": Condition(Multihop(distractor_chains=2, order="any")),
     "multihop_chains": Condition(Multihop(distractor_chains=2)),
     "multihop_3hop": Condition(Multihop(hops=3)),
     "multihop_redundant": Condition(Multihop(redundant=True)),
+    "multihop_pointers_first": Condition(Multihop(order="pointers_first")),
+    "multihop_pointers_first_chains": Condition(Multihop(order="pointers_first", distractor_chains=2)),
 }
 
 WARM_UPS = {
     "unique_same_family": Condition(Unique(shared="family")),
     "unique_same_member": Condition(Unique(shared="member")),
     "multihop_1hop": Condition(Multihop(hops=1, distractor_chains=4)),
-    "multihop_1hop_shuffled": Condition(Multihop(hops=1, distractor_chains=4, shuffled=True)),
+    "multihop_1hop_shuffled": Condition(Multihop(hops=1, distractor_chains=4, order="any")),
+    "multihop_1hop_pointers_first": Condition(Multihop(hops=1, distractor_chains=4, order="pointers_first")),
 }
 """Conditions that only the first stages of training use; never evaluated."""
 

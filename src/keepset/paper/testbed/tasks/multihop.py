@@ -1,11 +1,14 @@
 """Multi-hop: the queried record points to a second record, and so on to a value."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from keepset.paper.testbed.tasks.sheet import NO_POINTER, Sheet, ask, distinct_keys, permute, pick
 from keepset.paper.testbed.tasks.vocabulary import Ids, Vocabulary
+
+Order = Literal["value_first", "pointers_first", "any"]
 
 
 @dataclass(frozen=True)
@@ -20,9 +23,9 @@ class Multihop:
     """Pointers in a chain; the chain has hops + 1 records."""
     distractor_chains: int = 0
     """Further chains that are not asked for first."""
-    shuffled: bool = False
-    """Chain records in any order. Otherwise a target stands before the record that points to it, so a
-    pointer can be resolved where it stands; with pointers first the circuit is far slower to form."""
+    order: Order = "value_first"
+    """Where the records of a chain stand: from the value back to the first pointer, so that a pointer can be resolved
+    where it stands; from the first pointer on to the value; or anywhere."""
     redundant: bool = False
     """Two disjoint chains from the queried key to the same answer: either suffices, no block is necessary."""
 
@@ -52,7 +55,7 @@ class Multihop:
         ends = np.concatenate([np.repeat(chain_slots[:, -1], length), np.arange(in_chain, n_blocks)])
         position = self._positions(rng, batch, n_blocks, chains)  # (B, N) where each slot stands
         place = position.argsort(axis=1)
-        queried, asked = ask(self._order(rng, batch, n_blocks, in_chain), n_queries)
+        queried, asked = ask(self._askable(rng, batch, n_blocks, in_chain), n_queries)
         sets = 1 + self.redundant
         family = np.zeros((batch, sets, n_blocks), dtype=bool)
         np.put_along_axis(family, position[:, : sets * length].reshape(batch, sets, length), True, axis=2)
@@ -69,13 +72,17 @@ class Multihop:
 
     def _positions(self, rng: np.random.Generator, batch: int, n_blocks: int, chains: int) -> Ids:
         position = permute(rng, batch, n_blocks)
-        if not self.shuffled:
-            length = self.hops + 1
-            rows = position[:, : chains * length].reshape(batch, chains, length)
-            position[:, : chains * length] = -np.sort(-rows, axis=2).reshape(batch, -1)
+        if self.order == "any":
+            return position
+        length = self.hops + 1
+        rows = position[:, : chains * length].reshape(batch, chains, length)
+        rows = np.sort(rows, axis=2)
+        if self.order == "value_first":
+            rows = rows[:, :, ::-1]
+        position[:, : chains * length] = rows.reshape(batch, -1)
         return position
 
-    def _order(self, rng: np.random.Generator, batch: int, n_blocks: int, in_chain: int) -> Ids:
+    def _askable(self, rng: np.random.Generator, batch: int, n_blocks: int, in_chain: int) -> Ids:
         """What may be asked: the first chain's head, the other chain records, then single records.
 
         A context has fewer chains than queries; asking middle and end records too keeps every query

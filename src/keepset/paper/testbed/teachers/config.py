@@ -90,7 +90,7 @@ class TeacherConfig(Frozen):
 
     preset: str
     mixture: str
-    """Name of the task mixture: single-hop, five-task or hardened."""
+    """Name of the task mixture: one of ``presets.MIXTURES``."""
     seed: Annotated[int, Field(ge=0, lt=1_000)]
     vocabulary: Vocabulary
     n_blocks: Positive

@@ -11,20 +11,34 @@ from keepset.paper.testbed.teachers.config import Architecture, Optimizer, Stage
 
 SINGLE_HOP = {"unique": 1.0, "latest_write": 1.0, "duplicate": 1.0}
 FIVE_TASK = {**SINGLE_HOP, "multihop": 1.0, "aggregation": 1.0}
+PAPER_CHAINS = {**SINGLE_HOP, "multihop_pointers_first": 1.0, "aggregation": 1.0}
 HARDENED = {**SINGLE_HOP, "multihop_hardened": 1.0, "aggregation": 1.0}
 
-MIXTURES = {"single-hop": SINGLE_HOP, "five-task": FIVE_TASK, "hardened": HARDENED}
-"""The paper's two mixtures, and the five tasks with hardened multi-hop in place of multi-hop."""
+MIXTURES = {
+    "single-hop": SINGLE_HOP,
+    "paper-records": SINGLE_HOP,
+    "five-task": FIVE_TASK,
+    "paper-chains": PAPER_CHAINS,
+    "paper-chains-long": PAPER_CHAINS,
+    "hardened": HARDENED,
+}
+"""The paper's two mixtures, each a second time nearer to the paper (``paper-records``: as many records, keys and values
+also at the small scale; ``paper-chains``: pointers first, one chain in a context; ``paper-chains-long``: the same,
+trained longer and never on chains in a short context), and the five tasks with hardened multi-hop in place of
+multi-hop."""
+
+
+PAPER_VOCABULARY = Vocabulary(families=16, members=16, values=64)
 
 
 def paper(mixture: str, seed: int) -> TeacherConfig:
     """The paper's teacher (appendix C): 10.7M parameters, 32 blocks of 8, 30,000 or 45,000 steps."""
-    steps = 30_000 if mixture == "single-hop" else 45_000
+    steps = 30_000 if find_mixture(mixture) == SINGLE_HOP else 45_000
     return TeacherConfig(
         preset="paper",
         mixture=mixture,
         seed=seed,
-        vocabulary=Vocabulary(families=16, members=16, values=64),
+        vocabulary=PAPER_VOCABULARY,
         n_blocks=32,
         block_width=8,
         batch=64,
@@ -39,6 +53,11 @@ SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
     "single-hop": (
         Stage(until=100, n_blocks=8, mixture={"unique": 1.0}),
         Stage(until=600, n_blocks=16, mixture={"unique": 1.0, "latest_write": 2.0, "duplicate": 1.0}),
+    ),
+    "paper-records": (
+        Stage(until=150, n_blocks=8, mixture={"unique": 1.0}),
+        Stage(until=350, n_blocks=16, mixture={"unique": 1.0}),
+        Stage(until=900, n_blocks=32, mixture={"unique": 1.0, "latest_write": 2.0, "duplicate": 1.0}),
     ),
     "five-task": (
         Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
@@ -58,6 +77,37 @@ SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
                 "aggregation": 2.0,
                 "multihop": 0.5,
                 "multihop_chains": 1.5,
+            },
+        ),
+    ),
+    "paper-chains": (
+        Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
+        Stage(until=400, n_blocks=8, mixture={"unique": 1.0, "aggregation": 2.0, "multihop_pointers_first": 4.0}),
+        Stage(until=560, n_blocks=16, mixture={"unique": 1.0, "aggregation": 2.0, "multihop_pointers_first": 4.0}),
+        Stage(
+            until=960,
+            n_blocks=16,
+            mixture={
+                "unique": 1.0,
+                "latest_write": 2.0,
+                "duplicate": 1.0,
+                "aggregation": 2.0,
+                "multihop_pointers_first": 2.0,
+            },
+        ),
+    ),
+    "paper-chains-long": (
+        Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
+        Stage(until=540, n_blocks=16, mixture={"unique": 1.0, "aggregation": 2.0, "multihop_pointers_first": 4.0}),
+        Stage(
+            until=1_440,
+            n_blocks=16,
+            mixture={
+                "unique": 1.0,
+                "latest_write": 2.0,
+                "duplicate": 1.0,
+                "aggregation": 2.0,
+                "multihop_pointers_first": 2.0,
             },
         ),
     ),
@@ -104,7 +154,14 @@ SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
 }
 """From easy to hard. Chains begin with one hop among five, then three chains, then (hardened) any order."""
 
-SMALL_DECAY_START = {"single-hop": 400, "five-task": 640, "hardened": 1_200}
+SMALL_DECAY_START = {
+    "single-hop": 400,
+    "paper-records": 600,
+    "five-task": 640,
+    "paper-chains": 640,
+    "paper-chains-long": 960,
+    "hardened": 1_200,
+}
 """Two thirds of the way; hardened chains are still being learned there and get a little longer."""
 
 
@@ -114,7 +171,8 @@ def small(mixture: str, seed: int) -> TeacherConfig:
     The order of the stages matters. Counting forms only while attention is still soft, so aggregation comes with
     the first unique retrieval, on short contexts; chains need a working retrieval, so they come next; latest write
     and duplicate are variations and come last. Chains start as five pointers to five records: with one chain in
-    sight a teacher learns to find *the* chain's end, and never follows a pointer. ``docs/log.md`` has what failed.
+    sight a teacher learns to find *the* chain's end, and never follows a pointer. ``paper-chains`` has one chain in
+    sight all the same, as the paper does, and learns it on eight records first. ``docs/log.md`` has what failed.
     """
     find_mixture(mixture)
     stages = SMALL_STAGES[mixture]
@@ -122,13 +180,14 @@ def small(mixture: str, seed: int) -> TeacherConfig:
         preset="small",
         mixture=mixture,
         seed=seed,
-        vocabulary=Vocabulary(families=8, members=12, values=16),
-        n_blocks=16,
+        vocabulary=PAPER_VOCABULARY if mixture == "paper-records" else Vocabulary(families=8, members=12, values=16),
+        n_blocks=stages[-1].n_blocks,
         block_width=5,
         batch=48,
         architecture=Architecture(
             family="qwen3",
-            layers=4 if mixture == "single-hop" else 5,  # one for neighbours, one per record of a chain, one to spare
+            # One for neighbours, one per record of a chain, one to spare.
+            layers=4 if MIXTURES[mixture] == SINGLE_HOP else 5,
             heads=4,
             width=128,
             mlp_width=256,

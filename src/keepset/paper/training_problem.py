@@ -1,0 +1,253 @@
+"""What the training problem does to attention: the order of a chain and the chains in sight, on equally good teachers.
+
+Teachers that differ in the multi-hop problem they were trained on, each on fresh examples of its own order with one
+chain: what does each readout of the teacher find, and is the chain enough? One result per teacher.
+"""
+
+import time
+from dataclasses import dataclass
+from functools import partial
+
+from scipy.stats import chi2_contingency
+
+from keepset import seeds
+from keepset.interventions import Fast, GoldToken, Probe
+from keepset.paper.chain_routers import CHAIN
+from keepset.paper.claim import HOLDS, OPEN, Claim, above, below, every_claim, worst
+from keepset.paper.experiment import Experiment, Jobs, Report, run_result
+from keepset.paper.labelled import RUN, Labelled
+from keepset.paper.oracles import layer_scores, selections
+from keepset.paper.redundant import nonces
+from keepset.paper.result import Metric, RunResult
+from keepset.paper.results import Results
+from keepset.paper.routed import chain_blocks, chain_recall, family_scores, routed_correct, routed_probe, top_blocks
+from keepset.paper.statistics import share
+from keepset.paper.table import Table, spread, with_interval
+from keepset.paper.teachers import teacher_seeds
+
+NAME = "training_problem"
+EXAMPLES = {"smoke": 6, "small": 300, "paper": 300}
+NONCE_DRAW = 7
+"""Away from the draws of the experiments on families."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """How the chains of a mixture of teachers stand, and what they are asked here."""
+
+    title: str
+    condition: str
+
+
+PROBLEMS = {
+    "five-task": Problem("value first, several chains", "multihop"),
+    "paper-chains": Problem("pointers first, one chain, short contexts first", "multihop_pointers_first"),
+    "paper-chains-long": Problem("pointers first, one chain, longer", "multihop_pointers_first"),
+}
+"""Mixture -> its training problem. Pointers first with one chain is the paper's."""
+PAPER_PROBLEM = "paper-chains"
+
+
+def jobs(scale: str) -> Jobs:
+    """One result per teacher of every problem."""
+    return {
+        f"{NAME}/{mixture}-{seed}": partial(readouts, scale, mixture, seed)
+        for mixture in PROBLEMS
+        for seed in teacher_seeds(scale, mixture)
+    }
+
+
+def readouts(scale: str, mixture: str, seed: int) -> RunResult:
+    """Every selection of three blocks on one teacher: is it answered, and which records of the chain are kept?"""
+    started = time.monotonic()
+    condition = PROBLEMS[mixture].condition
+    subject = Labelled.load(scale, mixture, seed, condition, EXAMPLES[scale])
+    probe, chain = routed_probe(subject.model, subject.batch), chain_blocks(subject.batch)
+    here = partial(share, n=subject.n, condition=condition)
+    metrics: list[Metric] = [here("routed", int(subject.effects.clean_correct.sum()), arm="dense")]
+    for arm, scores in selections(subject).items():
+        kept = top_blocks(scores, CHAIN)
+        recall = chain_recall(kept, chain)
+        metrics.append(here("routed", int(routed_correct(probe, kept).sum()), arm=arm, k=CHAIN))
+        metrics += [here("recall", int(recall[:, i].sum()), arm=arm, k=CHAIN, record=i) for i in range(CHAIN)]
+    overwritten = Probe(
+        subject.batch, Fast(subject.model, nonces(subject.config, NONCE_DRAW, alternatives=1)), GoldToken()
+    )
+    right = int(routed_correct(overwritten, top_blocks(family_scores(subject.batch.family), CHAIN)).sum())
+    metrics.append(here("routed", right, arm="annotated_among_others", k=CHAIN))
+    for layer, scores in enumerate(layer_scores(subject.model, subject.batch)):
+        right = int(routed_correct(probe, top_blocks(scores, CHAIN)).sum())
+        metrics.append(here("routed", right, arm="attention_layer", layer=layer, k=CHAIN))
+    return run_result(
+        NAME,
+        scale,
+        started,
+        at={"mixture": mixture, "teacher": seed},
+        config={
+            "mixture": mixture,
+            "seed": seed,
+            "condition": condition,
+            "budget": CHAIN,
+            "n_blocks": len(subject.batch.blocks),
+            "steps": subject.config.steps,
+        },
+        seeds={"intervention": seeds.INTERVENTION.seed(RUN)},
+        counts={"examples": subject.n},
+        metrics=metrics,
+    )
+
+
+COLUMNS = {
+    "dense": ("Dense", "0.95–1.00"),
+    "annotated": ("Chain alone", "0.99–1.00"),
+    "annotated_among_others": ("Chain among other records", "–"),
+    "attention_max": ("Attention, max heads", "0.41–0.87"),
+    "attention_mean": ("Attention, mean heads", "0.48–0.98"),
+    "attention_layer": ("Best layer", "0.21–0.55"),
+    "rollout": ("Rollout", "0.24–0.99"),
+    "trace": ("Backward trace", "0.90–0.99"),
+    "ablation": ("Ablation ranking", "0.98–0.99"),
+    "random": ("Random", "0.04–0.08"),
+}
+"""Arm -> title, the paper's range over the four teachers that learned chains."""
+PAPER_RECALL = "1.00/0.00–0.99/1.00"
+"""Of the paper's imitation routers; it has none of the oracle."""
+
+
+def routed(results: Results, mixture: str, teacher: int, arm: str) -> Metric:
+    """One selection on one teacher; of the layers the best one."""
+    if arm != "attention_layer":
+        return results.metric("routed", mixture=mixture, teacher=teacher, arm=arm)
+    layers = range(len(results.values("routed", mixture=mixture, teacher=teacher, arm=arm)))
+    every = [results.metric("routed", mixture=mixture, teacher=teacher, arm=arm, layer=layer) for layer in layers]
+    return max(every, key=lambda metric: metric.value)
+
+
+def teachers_of(results: Results, mixture: str) -> list[int]:
+    """Those that have been measured."""
+    return sorted(results.select("routed", mixture=mixture, arm="dense")["teacher"])
+
+
+def record_recall(results: Results, mixture: str, teacher: int, arm: str) -> list[float]:
+    """First pointer, second pointer, value."""
+    return [results.value("recall", mixture=mixture, teacher=teacher, arm=arm, record=i) for i in range(CHAIN)]
+
+
+def problems_table(results: Results) -> Table:
+    """Every teacher with intervals, then the range of each problem, then the paper's."""
+    rows: list[tuple[str, ...]] = []
+    for mixture, problem in PROBLEMS.items():
+        teachers = teachers_of(results, mixture)
+        found = {arm: [routed(results, mixture, teacher, arm) for teacher in teachers] for arm in COLUMNS}
+        recalls = [record_recall(results, mixture, teacher, "attention_max") for teacher in teachers]
+        for i, teacher in enumerate(teachers):
+            cells = (with_interval(found[arm][i]) for arm in COLUMNS)
+            rows.append((problem.title, f"{mixture}-{teacher}", *cells, "/".join(f"{r:.2f}" for r in recalls[i])))
+        if len(teachers) > 1:
+            ranges = (spread([metric.value for metric in found[arm]]) for arm in COLUMNS)
+            recall = "/".join(spread(values) for values in zip(*recalls, strict=True))
+            rows.append((problem.title, f"range of {len(teachers)}", *ranges, recall))
+        rows += [()] * bool(teachers)
+    rows.append(("the paper's", "range of 4", *(paper for _, paper in COLUMNS.values()), PAPER_RECALL))
+    run = results.run()
+    return Table(
+        name="training-problem",
+        caption=(
+            "What the training problem does to attention: teachers that differ in how their chains stood in training, "
+            "each on fresh examples of its own order with one chain. Three blocks of "
+            f"{run.config['n_blocks']} are kept (the paper: of 32). Recall: how often the three most attended blocks "
+            "(max heads) hold the first pointer/second pointer/value. Best layer is post hoc, an upper bound."
+        ),
+        columns=("Training", "Teacher", *(title for title, _ in COLUMNS.values()), "Recall of attention"),
+        rows=tuple(rows),
+        notes=(
+            f"n = {run.counts['examples']} examples per teacher, {run.scale} scale; 95 % intervals in brackets.",
+            "Chain alone: only the three annotated records are visible. Chain among other records: nothing is hidden, "
+            "but every record outside the chain is overwritten by an unrelated one, so that what is left of the "
+            "example is the chain. Low in the first and high in the second: the teacher needs company, not what the "
+            "others say.",
+            "The paper's recall is of its imitation routers.",
+        ),
+    )
+
+
+ENOUGH = 0.95
+"""Routed accuracy at which a selection counts as sufficient."""
+END_RECALL, MIDDLE_RECALL = 0.9, 0.5
+"""'Two ends, never the middle': both ends kept nearly always, the middle record at most half of the time."""
+
+
+def problem_claims(results: Results) -> list[Claim]:
+    """The paper's claims on labels of chains, on teachers that were trained on the paper's problem."""
+    mixture = PAPER_PROBLEM
+    teachers = [t for t in teachers_of(results, mixture) if routed(results, mixture, t, "dense").value >= ENOUGH]
+    if len(teachers) < 2:
+        return []
+    n = f"{len(teachers)} teachers × {results.run().counts['examples']} examples"
+    metrics = {arm: [routed(results, mixture, teacher, arm) for teacher in teachers] for arm in COLUMNS}
+    return [
+        differs_between_teachers(metrics["attention_max"], n),
+        two_ends(results, teachers, n),
+        *(
+            every_claim(
+                f"Chains, pointers first: {title}: at least {bar} on every teacher",
+                COLUMNS[arm][1],
+                metrics[arm],
+                bar,
+                n,
+            )
+            for arm, title, bar in (
+                ("annotated", "the annotated chain alone is enough", ENOUGH),
+                ("trace", "the backward trace finds the chain", 0.9),
+                ("ablation", "the ablation ranking finds the chain", ENOUGH),
+            )
+        ),
+    ]
+
+
+def differs_between_teachers(attention: list[Metric], n: str) -> Claim:
+    """Equally good teachers, another attention: the same examples are answered by other shares."""
+    right = [round(metric.value * metric.n) for metric in attention]
+    wrong = [metric.n - found for metric, found in zip(attention, right, strict=True)]
+    p_value = float(chi2_contingency([right, wrong]).pvalue) if sum(wrong) and sum(right) else 1.0
+    return Claim(
+        "Chains, pointers first: attention as the selection differs from teacher to teacher",
+        "0.41 to 0.98",
+        f"{min(m.value for m in attention):.2f} to {max(m.value for m in attention):.2f}; p = {p_value:.1g} "
+        "(chi-squared over teachers)",
+        n,
+        HOLDS if p_value < 0.05 else OPEN,
+    )
+
+
+def two_ends(results: Results, teachers: list[int], n: str) -> Claim:
+    """Attention keeps the queried record and the value, and misses the record between them."""
+    found = {
+        i: [
+            results.metric("recall", mixture=PAPER_PROBLEM, teacher=teacher, arm="attention_max", record=i)
+            for teacher in teachers
+        ]
+        for i in range(CHAIN)
+    }
+    verdicts = {above(metric, END_RECALL) for i in (0, CHAIN - 1) for metric in found[i]}
+    verdicts |= {below(metric, MIDDLE_RECALL) for metric in found[1]}
+    shown = "; ".join(
+        f"{name} {spread([metric.value for metric in found[i]])}"
+        for i, name in enumerate(("first pointer", "second pointer", "value"))
+    )
+    return Claim(
+        "Chains, pointers first: attention holds the two ends of a chain and not the middle, on every teacher",
+        "1.00, 0.00 and 1.00 on the first teacher",
+        shown,
+        n,
+        worst(verdicts),
+    )
+
+
+EXPERIMENT = Experiment(
+    name=NAME,
+    place=39,
+    jobs=jobs,
+    reports=(Report("What the training problem does to attention", "chains", problems_table, beyond=True),),
+    claims=problem_claims,
+)

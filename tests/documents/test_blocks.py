@@ -1,0 +1,59 @@
+"""The Python of the README, of the page on the paper and of the notebook runs as it stands."""
+
+import re
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from keepset.models.bundled import fetched
+
+ROOT = Path(__file__).parents[2]
+MODEL = "smollm2-135m-instruct"
+needs_model = pytest.mark.skipif(
+    fetched(MODEL) is None, reason=f"{MODEL} is not on this machine: keepset models fetch {MODEL}"
+)
+
+
+def python_blocks(page: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+@needs_model
+def test_the_readmes_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (block,) = python_blocks("README.md")
+    exec(block, {})
+    *cited, short = capsys.readouterr().out.strip().split("\n")
+    assert re.search(r"35 minutes.* \[1\]", " ".join(cited)), "the reply, with the sentence that says it"
+    assert 0 < len(short) < len("The ferry leaves at noon. The crossing takes 35 minutes. Dogs travel free.")
+
+
+def test_the_papers_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    (block,) = python_blocks("docs/reproduce.md")
+    names: dict[str, object] = {}
+    exec(block, names)
+    effects = names["effects"]
+    assert effects.drop.shape == effects.sufficient.shape == (8, 16)  # type: ignore[attr-defined]
+
+
+@needs_model
+def test_the_notebook_runs_and_shows_what_it_says(tmp_path: Path) -> None:
+    notebook = read_notebook()
+    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    shown = [printed(cell) for cell in notebook.cells]
+    cited = [text for text in shown if "[1]" in text and "35 minutes" in text]
+    assert cited, "the reply, with the sentence that says it"
+    assert any(text.strip() == "False" for text in shown), "the mayor of Paris is not in the text"
+
+
+def read_notebook() -> nbformat.NotebookNode:
+    return nbformat.read(ROOT / "docs" / "notebooks" / "first-steps.ipynb", as_version=4)
+
+
+def printed(cell: nbformat.NotebookNode) -> str:
+    """What a cell prints, and its value as text."""
+    parts = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.get("outputs", [])]
+    return "".join(parts)
