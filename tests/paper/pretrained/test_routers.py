@@ -1,5 +1,7 @@
 """Record routers read records and question alone, and learn what they are told."""
 
+from dataclasses import replace
+
 import torch
 
 from keepset.blocks import Example, Span
@@ -12,8 +14,9 @@ from keepset.paper.pretrained.routers import (
     router_tokens,
     score_records,
     train_record_routers,
+    training_steps,
 )
-from keepset.paper.pretrained.settings import SETTINGS
+from keepset.paper.pretrained.settings import LEAST_STEPS, SETTINGS
 from keepset.paper.testbed.tasks.record_chains import ChainExample
 
 (SMOKE,) = SETTINGS["smoke"]
@@ -71,7 +74,7 @@ def test_a_record_that_shares_a_rare_word_is_nearest_before_training() -> None:
 
 def test_a_span_router_learns_which_record_is_asked_for() -> None:
     lessons, asked = examples(3, 256), examples(4, 60)
-    router = train_record_routers("span", VOCABULARY, router_tokens(lessons), {"causal": target(lessons)}, epochs=60)
+    router = train_record_routers("span", VOCABULARY, router_tokens(lessons), {"causal": target(lessons)})
     scores = score_records(router["causal"], asked)
     kept = sum(int(row.argmax()) in each.evidence for row, each in zip(scores, asked, strict=True))
     assert kept >= 54
@@ -82,8 +85,23 @@ def test_an_imitation_router_learns_a_distribution() -> None:
     first = torch.zeros(128, 6)
     first[:, 0] = 1.0
     for kind in KINDS:
-        router = train_record_routers(kind, VOCABULARY, router_tokens(lessons), {"sink": first}, epochs=30)["sink"]
+        router = train_record_routers(kind, VOCABULARY, router_tokens(lessons), {"sink": first})["sink"]
         assert all(int(row.argmax()) == 0 for row in score_records(router, lessons[:10])), kind
+
+
+def test_tokens_of_no_lesson_stay_as_they_were_drawn() -> None:
+    lessons = examples(5, 32)
+    tokens = router_tokens(lessons)
+    router = train_record_routers("span", VOCABULARY, tokens, {"causal": target(lessons)}, 2)["causal"]
+    (fresh,) = train_record_routers("span", VOCABULARY, tokens, {"causal": target(lessons)}, 0).values()
+    moved = (router.table.weight != fresh.table.weight).any(-1).nonzero().flatten()
+    assert router.table.weight.shape[0] == VOCABULARY + 1
+    assert set(moved.tolist()) == set(tokens.unique().tolist()) - {0}
+
+
+def test_fewer_lessons_than_the_papers_are_read_more_often() -> None:
+    assert training_steps(2_000, LEAST_STEPS) == training_steps(100, LEAST_STEPS) == LEAST_STEPS == 15 * 31
+    assert training_steps(20_000, LEAST_STEPS) == 15 * 312
 
 
 def test_only_the_mixer_cares_where_other_records_stand() -> None:
@@ -118,7 +136,7 @@ def test_looking_twice_finds_what_the_question_does_not_name() -> None:
     rng = torch.Generator().manual_seed(7)
     lessons, asked = [chain(rng) for _ in range(320)], [chain(rng) for _ in range(60)]
     pointers, values = (torch.tensor([getattr(each, name) for each in lessons]) for name in ("pointer", "value"))
-    lookup = train_lookup(SMOKE, lessons, pointers, values, epochs=60)
+    lookup = train_lookup(replace(SMOKE, least_steps=LEAST_STEPS), lessons, pointers, values)
     kept = [lookup.keep(each) for each in asked]
     assert all(len(keep) == 2 for keep in kept)
     assert sum(each.evidence == keep for each, keep in zip(asked, kept, strict=True)) >= 45

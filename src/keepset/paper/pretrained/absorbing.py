@@ -13,7 +13,7 @@ from keepset.paper.experiment import Experiment, Jobs, Report
 from keepset.paper.pretrained.audit import PREFIXES
 from keepset.paper.pretrained.examples import Task, draw
 from keepset.paper.pretrained.judge import choosing, judge
-from keepset.paper.pretrained.lessons import CAUSAL, IMITATION, arm_name, labelled, mixed_lessons, trained
+from keepset.paper.pretrained.lessons import CAUSAL, IMITATION, MIXED, arm_name, labelled, mixed_lessons, trained
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, grouped, models, paper_rows, part_jobs
 from keepset.paper.pretrained.readings import ATTENTION, best
 from keepset.paper.pretrained.routers import score_records
@@ -47,7 +47,7 @@ def jobs(scale: str) -> Jobs:
 def run(scale: str, prefix: int, setting: Setting, part: int, numbers: range) -> RunResult:
     """One part with one sentence."""
     started = time.monotonic()
-    before, of = SENTENCES[prefix], f"prefix{prefix}"
+    before, of = SENTENCES[prefix], f"prefix{prefix}" if prefix else MIXED  # no sentence: the other tables' lessons
     routers = trained(scale, setting, setting.absorbed, before, of)
     examples = draw(setting, TASK, RECORDS, numbers, before)
     scores = {name: score_records(routers[arm_name(name, "kept")], examples) for name in SUPERVISIONS}

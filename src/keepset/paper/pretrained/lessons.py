@@ -26,6 +26,8 @@ from keepset.routers.targets import as_distribution
 RECOVERED = "recovered"
 IMITATION, CAUSAL = "imitation", "causal"
 NO_SINK = "no sink"
+MIXED = "mixed"
+"""Lessons of both tasks without a sentence before them."""
 ARMS = {
     (IMITATION, "kept"): "imitation",
     (IMITATION, NO_SINK): "imitation, no sink",
@@ -107,7 +109,7 @@ def arm_name(supervision: str, sink: str) -> str:
 
 
 @lru_cache(maxsize=2)
-def trained(scale: str, setting: Setting, n: int, before: str = "", of: str = "mixed") -> dict[str, nn.Module]:
+def trained(scale: str, setting: Setting, n: int, before: str = "", of: str = MIXED) -> dict[str, nn.Module]:
     """Arm of ``ARMS`` -> span router, all from the same ``n`` lessons of 16 records."""
     lessons = mixed_lessons(setting, RECORDS, range(n), before)
     attention = labelled(
@@ -120,7 +122,7 @@ def trained(scale: str, setting: Setting, n: int, before: str = "", of: str = "m
         arm_name(CAUSAL, "kept"): evidence,
         arm_name(CAUSAL, NO_SINK): without_sink(evidence),
     }
-    return train_record_routers("span", vocabulary(setting), router_tokens(lessons), targets)
+    return train_record_routers("span", vocabulary(setting), router_tokens(lessons), targets, setting.least_steps)
 
 
 def vocabulary(setting: Setting) -> int:

@@ -31,7 +31,7 @@ from keepset.paper.pretrained.judge import choosing, judge
 from keepset.paper.pretrained.lessons import RECOVERED, labelled, vocabulary
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, grouped, models, pooled_share
 from keepset.paper.pretrained.readings import best
-from keepset.paper.pretrained.routers import EPOCHS, router_tokens, train_record_routers
+from keepset.paper.pretrained.routers import router_tokens, train_record_routers
 from keepset.paper.pretrained.settings import RECORDS, SETTINGS, Setting, parts
 from keepset.paper.pretrained.two_hop import ANNOTATED, PARTS, chain_recalls
 from keepset.paper.pretrained.written import bar_claim, record_result
@@ -71,16 +71,14 @@ def asking(tokens: Tensor, pointers: Tensor) -> Tensor:
     return asked
 
 
-def train_lookup(
-    setting: Setting, lessons: Sequence[ChainExample], pointers: Tensor, values: Tensor, epochs: int = EPOCHS
-) -> Lookup:
+def train_lookup(setting: Setting, lessons: Sequence[ChainExample], pointers: Tensor, values: Tensor) -> Lookup:
     """``pointers`` and ``values`` (B,) are the labels."""
     tokens = router_tokens(lessons)
     n_records = tokens.shape[1] - 1
 
     def learn(read: Tensor, records: Tensor) -> nn.Module:
         target = nn.functional.one_hot(records, n_records).bool().unsqueeze(1)
-        return train_record_routers("span", vocabulary(setting), read, {NAME: target}, epochs)[NAME]
+        return train_record_routers("span", vocabulary(setting), read, {NAME: target}, setting.least_steps)[NAME]
 
     return Lookup(learn(tokens, pointers), learn(asking(tokens, pointers), values))
 

@@ -159,7 +159,7 @@ EXPERIMENT = Experiment(
             "tab:pretrained, accuracy on conflicting facts",
             "0.23 (0.5B) to 1.00 (9B)",
             dense_here,
-            "smaller models; in the paper, too, models below 3B prefer obsolete values",
+            "smaller models (not tested); in the paper, too, models below 3B prefer obsolete values",
         ),
     ),
     choices=(

@@ -20,7 +20,7 @@ from keepset.paper.pretrained.judge import choosing, judge
 from keepset.paper.pretrained.lessons import ARMS, CAUSAL, NO_SINK, arm_name, trained
 from keepset.paper.pretrained.pool import part_jobs, pooled_share
 from keepset.paper.pretrained.readings import NOBODY, SINK, best, chance
-from keepset.paper.pretrained.routers import EPOCHS, score_records
+from keepset.paper.pretrained.routers import score_records, training_steps
 from keepset.paper.pretrained.routing_tables import budget_table, sink_table
 from keepset.paper.pretrained.settings import BUDGET, BUDGETS, RECORDS, Setting
 from keepset.paper.pretrained.written import bar_claim, record_result
@@ -73,7 +73,7 @@ def run(scale: str, task: Task, records: int, setting: Setting, part: int, numbe
         records,
         metrics,
         {"examples": len(examples), "lessons": setting.lessons},
-        {"router": "span", "train_records": RECORDS, "epochs": EPOCHS},
+        {"router": "span", "train_records": RECORDS, "steps": training_steps(setting.lessons, setting.least_steps)},
         part=part,
     )
 

@@ -116,7 +116,7 @@ def run_routed(scale: str, setting: Setting, records: int, lessons: int, task: T
     every = mixed_lessons(setting, records, range(lessons))
     drop = labelled(scale, setting, source(records), RECOVERED, lambda n: mixed_lessons(setting, records, n), lessons)
     targets = {"recovered": necessary(drop).unsqueeze(1), "annotated": annotated(every)}
-    routers = train_record_routers("span", vocabulary(setting), router_tokens(every), targets)
+    routers = train_record_routers("span", vocabulary(setting), router_tokens(every), targets, setting.least_steps)
     examples = draw(setting, task, records, range(setting.judged))
     scores = {arm: score_records(router, examples) for arm, router in routers.items()}
     probe = choosing(setting, examples)

@@ -8,6 +8,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from keepset.models.bundled import BUNDLED, fetched
 from keepset.models.quantize import Quantize
 from keepset.paper.bench.models import TINY, loaded, short_name
+from keepset.routers.streams import BATCH
 
 RUN = 67
 """Of the seed ranges used: away from every other experiment's."""
@@ -20,6 +21,10 @@ OBSOLETE = 2
 BUDGETS = (1, 2, 4)
 """Records kept; two unless said otherwise."""
 BUDGET = 2
+EPOCHS = 15
+PAPER_LESSONS = 2_000
+LEAST_STEPS = EPOCHS * (PAPER_LESSONS // BATCH)
+"""Of a router's training: the paper's 15 epochs over its 2,000 lessons. From fewer lessons a router learns as long."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ class Setting:
     articles: int = 0
     """Questions of counterfactual SQuAD."""
     article_lessons: int = 0
+    least_steps: int = LEAST_STEPS
     quantize: Quantize | None = None
     part: int = PART
 
@@ -81,6 +87,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
             many_hop_lessons=8,
             articles=2,
             article_lessons=3,
+            least_steps=4,
             part=2,
         ),
     ),

@@ -57,7 +57,7 @@ def sentence_routers(scale: str, setting: Setting, data: Path) -> dict[str, nn.M
 
     drop, attention = (labelled(scale, setting, "squad", label, some, n) for label in (RECOVERED, ATTENTION))
     targets: dict[str, Tensor] = {RECOVERED: necessary(drop).unsqueeze(1), ATTENTION: as_distribution(attention)}
-    return train_record_routers("span", vocabulary(setting), router_tokens(lessons), targets)
+    return train_record_routers("span", vocabulary(setting), router_tokens(lessons), targets, setting.least_steps)
 
 
 def run(scale: str, data: Path, setting: Setting, part: int, numbers: range) -> RunResult:

@@ -57,12 +57,13 @@ def chain_routers(scale: str, setting: Setting) -> Mapping[tuple[str, str], nn.M
     kinds: tuple[Kind, ...] = ("span", "mixer")
     found: dict[tuple[str, str], nn.Module] = {}
     for kind in kinds:
-        trained = train_record_routers(kind, vocabulary(setting), router_tokens(lessons), targets)
+        trained = train_record_routers(kind, vocabulary(setting), router_tokens(lessons), targets, setting.least_steps)
         found |= {(kind, label): router for label, router in trained.items()}
     if setting.many_hop_lessons:
         many = chain_lessons(setting, range(setting.many_hop_lessons))
         target = {MANY: annotated(many)}
-        found["mixer", MANY] = train_record_routers("mixer", vocabulary(setting), router_tokens(many), target)[MANY]
+        learned = train_record_routers("mixer", vocabulary(setting), router_tokens(many), target, setting.least_steps)
+        found["mixer", MANY] = learned[MANY]
     return found
 
 
