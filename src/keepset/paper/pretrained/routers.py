@@ -27,10 +27,6 @@ from keepset.routers.training import train_routers
 HIDDEN = 128
 """Width of the scorer's hidden layer."""
 SPREAD = 10.0
-START = 0.02
-"""Spread of the table's numbers before training. Adam moves a number by at most the learning rate (1e-3) a step: in the
-hundreds of steps that 15 epochs are, numbers drawn with a spread of 1 stay where they are, digits and common words with
-them, and the cosine never learns to see the name alone."""
 
 Kind = Literal["span", "mixer"]
 
@@ -41,7 +37,6 @@ class RecordRouter(nn.Module):
     def __init__(self, vocabulary: int) -> None:
         super().__init__()
         self.table = nn.Embedding(vocabulary + 1, WIDTH)
-        nn.init.normal_(self.table.weight, std=START)
 
     def summaries(self, tokens: Tensor) -> Tensor:
         """(B, N + 1, W) -> (B, N + 1, D)"""

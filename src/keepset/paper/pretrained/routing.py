@@ -122,6 +122,11 @@ EXPERIMENT = Experiment(
             "unique retrieval and conflicting facts in turn, 16 records, one router for both tasks",
         ),
         Choice(
+            "How long record routers learn",
+            "15 epochs, and from fewer than 2,000 lessons as many steps as 15 epochs over 2,000 have (batch of 64, not "
+            "said in the paper)",
+        ),
+        Choice(
             "The cosine feature of record routers",
             "relative to the mean cosine of the context's records, times ten: records share most of their words",
         ),
