@@ -27,6 +27,7 @@ from keepset.routers.training import train_routers
 HIDDEN = 128
 """Width of the scorer's hidden layer."""
 SPREAD = 10.0
+"""Factor on the cosine; in a look at one router each, 3 and 30 did about as well."""
 
 Kind = Literal["span", "mixer"]
 
