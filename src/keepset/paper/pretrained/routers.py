@@ -111,7 +111,7 @@ def router_tokens(examples: Sequence[Example], width: int | None = None) -> Tens
 
 def train_record_routers(
     kind: Kind, vocabulary: int, tokens: Tensor, targets: dict[str, Tensor], least_steps: int = LEAST_STEPS
-) -> dict[str, RecordRouter]:
+) -> dict[str, nn.Module]:
     """Arm -> router, side by side on the same lessons, order and initialization.
 
     A target of (B, N) is a distribution to imitate, one of (B, S, N) are sets of which one is to be covered.
