@@ -27,7 +27,7 @@ check: setup ## ruff and mypy
 	$(BIN)/mypy
 
 test: setup browser ## the whole test suite
-	$(BIN)/pytest -rs
+	OMP_NUM_THREADS=1 $(BIN)/pytest -rs --numprocesses auto --maxprocesses 4 --dist loadfile
 
 browser: ## Chromium for the tests of the page, on Debian as root; elsewhere they are skipped without it
 	@command -v chromium > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null \

@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from keepset.paper.results import Results, read_results
 from keepset.paper.teachers import SEEDS, teacher_folder, teacher_seeds
 from keepset.paper.testbed.teachers.presets import smoke
 from keepset.paper.testbed.teachers.teacher import build_teacher, save_teacher
@@ -31,6 +32,12 @@ def untrained_teachers(tmp_path_factory: pytest.TempPathFactory) -> Path:
             config = smoke(mixture, seed)
             save_teacher(build_teacher(config), config, folder / teacher_folder("smoke", mixture, seed))
     return folder
+
+
+@pytest.fixture(scope="session")
+def tracked() -> Results:
+    """Every tracked result, read once; what is looked up in it once is found at once again."""
+    return read_results(Path(__file__).parents[1] / "results", "small")
 
 
 @pytest.fixture

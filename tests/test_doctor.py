@@ -18,6 +18,13 @@ NAME = "smollm2-135m-instruct"
 FETCH = f"keepset models fetch {NAME}"
 
 
+@pytest.fixture(autouse=True)
+def small_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor without float16 takes seconds for large ones."""
+    monkeypatch.setattr(doctor, "ROWS", 16)
+    monkeypatch.setattr(doctor, "WIDTH", 64)
+
+
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache; where the model would be in it."""

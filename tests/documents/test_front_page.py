@@ -10,32 +10,27 @@ import pytest
 from keepset.paper.catalogue import claims
 from keepset.paper.claim import FAILS
 from keepset.paper.front_page import BEGIN, BEYOND, END, LINES, find, front_lines, with_front_lines
-from keepset.paper.results import Results, read_results
+from keepset.paper.results import Results
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def results() -> Results:
-    return read_results(ROOT / "results", "small")
-
-
-def test_the_readme_says_what_the_results_give(results: Results) -> None:
+def test_the_readme_says_what_the_results_give(tracked: Results) -> None:
     assert BEGIN in README
     assert END in README
-    assert with_front_lines(README, results) == README, "README.md is not what 'keepset report' writes"
+    assert with_front_lines(README, tracked) == README, "README.md is not what 'keepset report' writes"
 
 
-def test_every_line_has_its_claim_and_failures_are_among_them(results: Results) -> None:
-    judged = [claim for _, claim in claims(results)]
+def test_every_line_has_its_claim_and_failures_are_among_them(tracked: Results) -> None:
+    judged = [claim for _, claim in claims(tracked)]
     missing = [begins for begins in (*LINES, BEYOND) if find(judged, begins) is None]
     assert missing == [], "a claim has another name now: say so in keepset.paper.front_page"
-    assert front_lines(results).count(f"**{FAILS}**") >= min(3, sum(claim.verdict == FAILS for claim in judged))
+    assert front_lines(tracked).count(f"**{FAILS}**") >= min(3, sum(claim.verdict == FAILS for claim in judged))
 
 
-def test_a_page_without_marks_stays_as_it_is(results: Results) -> None:
-    assert with_front_lines("# Mine\n", results) == "# Mine\n"
+def test_a_page_without_marks_stays_as_it_is(tracked: Results) -> None:
+    assert with_front_lines("# Mine\n", tracked) == "# Mine\n"
 
 
 def test_every_page_is_in_the_sites_menu() -> None:

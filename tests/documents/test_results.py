@@ -7,7 +7,7 @@ import pytest
 
 from keepset.paper.report import render_reports
 from keepset.paper.result import load_result
-from keepset.paper.results import read_results
+from keepset.paper.results import Results
 from keepset.paper.testbed.teachers.config import TeacherConfig
 from keepset.paper.testbed.teachers.teacher import load_teacher
 
@@ -42,9 +42,9 @@ def test_every_tracked_teacher_loads(folder: Path) -> None:
     assert TeacherConfig.model_validate(json.loads((folder / "teacher.json").read_text())) == config
 
 
-def test_every_report_is_what_the_results_give() -> None:
+def test_every_report_is_what_the_results_give(tracked: Results) -> None:
     docs = ROOT / "docs"
-    rendered = render_reports(read_results(ROOT / "results", "small"))
+    rendered = render_reports(tracked)
     assert rendered
     for name, text in rendered.items():
         found = docs / name

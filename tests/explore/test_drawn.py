@@ -21,8 +21,8 @@ def claims() -> PaperClaims:
     def claim(name: str, verdict: str) -> PaperClaim:
         return PaperClaim(claim=name, verdict=verdict, paper="1", here="<b>2", n="3 teachers", command="keepset report")
 
-    first = PaperSection(title="Chains", claims=(claim("A", "holds"), claim("B", "holds")), figures=("chains/fig.svg",))
-    second = PaperSection(title="Cost", claims=(claim("C", "does not hold"),), figures=())
+    first = PaperSection(title="Chains", claims=(claim("A", "holds"),), figures=("chains/fig.svg",))
+    second = PaperSection(title="Cost", claims=(claim("B", "holds"), claim("C", "does not hold")), figures=())
     return PaperClaims(sections=(first, second))
 
 
@@ -74,10 +74,11 @@ def test_three_answers_with_tokens_and_seconds() -> None:
 
 def test_claims_by_verdict() -> None:
     everything = drawn_claims(claims(), {"chains/fig.svg": "<svg/>"})
-    assert "3 claims: 1 does not hold, 2 holds" in everything
+    assert "3 claims: does not hold 1, holds 2" in everything
     assert everything.count('class="claim"') == 3
     assert everything.count("data:image/svg+xml;base64,") == 1
     assert "<b>2" not in everything
+    assert everything.index("<b>C") < everything.index("<b>B"), "what fails stands first"
     failed = drawn_claims(claims(), {"chains/fig.svg": "<svg/>"}, "does not hold")
     assert failed.count('class="claim"') == 1
     assert "Chains" not in failed

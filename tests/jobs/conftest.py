@@ -1,14 +1,18 @@
-"""A model that costs nothing, and rows to label with it."""
+"""Models that cost nothing, rows to label and texts to make short with them."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from keepset.jobs import Finished, compress_data
 from keepset.jobs.labelling import Loaded
 from keepset.paper.bench.models import tiny_model
+from tests.jobs.compress_work import BUDGET, Compress, text
+from tests.tiny_compressor import save_reader, tiny_router
 
 Write = Callable[..., Path]
 
@@ -48,3 +52,28 @@ def write(tmp_path: Path) -> Write:
         return path
 
     return write_rows
+
+
+@pytest.fixture(scope="session")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_reader(tmp_path_factory.mktemp("reader")))
+
+
+@pytest.fixture
+def compress(reader: str) -> Compress:
+    def run(data: Path, out: Path, **options: Any) -> Finished:
+        return compress_data(data, out, **({"budget": BUDGET} | options), router=tiny_router(), reader=reader)
+
+    return run
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> Path:
+    """21 texts in three folders, and one file that is none."""
+    folder = tmp_path / "reports"
+    for i in range(21):
+        path = folder / ("", "2023", "2023/late")[i % 3] / f"{i:02d}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text(i), encoding="utf-8")
+    (folder / "scan.pdf").write_bytes(b"%PDF-1.4\xff\xfe")
+    return folder

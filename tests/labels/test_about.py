@@ -10,7 +10,7 @@ from keepset.labels.about import (
     GAINED,
     LIKELIER,
     NAMED,
-    SMOLLM2_THRESHOLD,
+    THRESHOLDS,
     UNKNOWN_MODEL_THRESHOLD,
     about_blocks,
     about_questions,
@@ -114,7 +114,7 @@ def test_questions_of_one_text_are_read_together(model: PreTrainedModel) -> None
 
 
 def test_thresholds() -> None:
-    assert about_threshold("smollm2-135m-instruct") == SMOLLM2_THRESHOLD
+    assert about_threshold("smollm2-135m-instruct") == THRESHOLDS["smollm2-135m-instruct"]
     assert about_threshold("somebody-elses-7b") == UNKNOWN_MODEL_THRESHOLD
 
 
@@ -126,4 +126,4 @@ def test_a_text_knows_its_questions(smollm2: Loaded) -> None:
         "Which enzymes break down lactose in the gut?",
     ]
     own, other = about_questions(Fast(model), tokenizer, text, questions)
-    assert own.value > SMOLLM2_THRESHOLD > other.value
+    assert own.value > THRESHOLDS["smollm2-135m-instruct"] > other.value

@@ -5,14 +5,9 @@ from pathlib import Path
 import pytest
 
 from keepset.paper.report import SECTIONS, index, render_one, render_reports
-from keepset.paper.results import Results, read_results
+from keepset.paper.results import Results
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def tracked() -> Results:
-    return read_results(ROOT / "results", "small")
 
 
 def test_one_table_is_rendered_by_the_papers_label_and_by_its_name(tracked: Results) -> None:

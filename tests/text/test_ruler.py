@@ -100,11 +100,12 @@ def answer_without(task: str, question: Question, block: int) -> tuple[str, ...]
 def test_every_question_can_be_answered_from_its_evidence_alone(
     task: str, length: int, tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    even = sample_documents(task, tokenizer, SEED, length, 2, 32)
+    n = 1 if length == 4096 else 2  # a long one has more questions than two short ones
+    even = sample_documents(task, tokenizer, SEED, length, n, 32)
     for document in even:
         assert len(document.blocks) == length // 32
         assert {len(span) for span in document.blocks} == {32}
-    lines = sample_documents(task, tokenizer, SEED, length, 2)
+    lines = sample_documents(task, tokenizer, SEED, length, n)
     for document in lines:
         assert length - 2 * max(len(span) for span in document.blocks) < sum(map(len, document.blocks)) <= length
         assert document.text.endswith("\n")
@@ -207,11 +208,11 @@ def test_documents_of_another_task_or_length_have_seeds_of_their_own() -> None:
 
 def test_the_control_asks_any_register_of_the_same_documents() -> None:
     log, control = (
-        sample_documents(task, TOKENIZERS["chat"], SEED, 1024, n=40) for task in ("register_log", "register_log_any")
+        sample_documents(task, TOKENIZERS["chat"], SEED, 512, n=20) for task in ("register_log", "register_log_any")
     )
     assert [document.text for document in log] == [document.text for document in control]
     assert {document.asked for document in log} == {0}
-    assert {document.asked for document in control} == set(range(8))
+    assert {document.asked for document in control} == set(range(4))
 
 
 def asked_register(document: Document) -> str:

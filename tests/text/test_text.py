@@ -50,6 +50,40 @@ def test_sentences(sentences: list[str]) -> None:
     assert pieces("".join(sentences), "sentence") == sentences
 
 
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        [
+            "Dr. Moe, who had built the first pier, was\nasked for another one by the\ntown merchants. ",
+            "He agreed.\n",
+        ],
+        ["Others who helped with the lighthouse are Ida,\nMoen and Solberg of the town.\n"],
+        ["It was approved for export by the Bureau of\nIndustry and Security.\n"],
+        ["THIS TEXT COMES WITHOUT ANY WARRANTY AND\nWITHOUT ANY CONDITION OF ANY KIND.\n"],
+        ["Boats pay twice what they paid before in May,\ni.e. until the end of the month.\n"],
+        ["a. the right to moor a boat of twelve metres\n   at the northern quay;\n", "b. the right to sell fish\n"],
+    ],
+)
+def test_lines_that_were_wrapped_are_no_sentences(sentences: list[str]) -> None:
+    text = "".join(sentences)
+    assert [text[start:stop] for start, stop in split_blocks(text, "sentence")] == sentences
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10:05 the ferry left the northern quay with forty\n10:35 the ferry came back with fifty people\n",
+        "Opening hours of the museum in the lighthouse 9 to 17\nClosed on Monday\n",
+        "milk\neggs\nbread\n",
+        "the harbour office opened at eight as usual on this day\nfog\nwind from the south-west\n",
+        '"harbour_master_of_the_town": "Ida Moen",\n"keeper_of_the_lighthouse": "Solberg",\n',
+        f"{'a long line that nobody wrapped ' * 5}\nand one that begins in lower case\n",
+    ],
+)
+def test_lines_that_end_on_purpose_are_sentences(text: str) -> None:
+    assert [text[start:stop] for start, stop in split_blocks(text, "sentence")] == text.splitlines(keepends=True)
+
+
 def test_words_are_letters_and_digits_in_a_row(tokenizer: PreTrainedTokenizerBase) -> None:
     tokens = tokenizer("The code is 4821.", add_special_tokens=False)["input_ids"]
     numbers = word_numbers(tokenizer, tokens)

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from keepset.files import read_record
 
 FILE = "claims.json"
+VERDICTS = ("does not hold", "cannot be told", "holds")
+"""In the order of the page: what fails is looked for first."""
 
 
 class _Tracked(BaseModel):
@@ -17,7 +19,7 @@ class PaperClaim(_Tracked):
     """One claim with its verdict."""
 
     claim: str
-    verdict: str
+    verdict: str = Field(pattern=f"^({'|'.join(VERDICTS)})$")
     paper: str
     """The paper's number."""
     here: str

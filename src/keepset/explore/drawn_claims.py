@@ -4,7 +4,7 @@ from base64 import b64encode
 from collections import Counter
 from html import escape
 
-from keepset.explore.claims import PaperClaim, PaperClaims
+from keepset.explore.claims import VERDICTS, PaperClaim, PaperClaims
 
 ALL = "all"
 NOT_INSTALLED = (
@@ -14,19 +14,22 @@ NOT_INSTALLED = (
 
 
 def verdicts(claims: PaperClaims) -> list[str]:
-    """Every verdict there is, the commonest last: what fails is looked for first."""
-    counts = Counter(claim.verdict for section in claims.sections for claim in section.claims)
-    return sorted(counts, key=lambda verdict: counts[verdict])
+    """Every verdict there is, in the order of the page."""
+    found = {claim.verdict for section in claims.sections for claim in section.claims}
+    return [verdict for verdict in VERDICTS if verdict in found]
 
 
 def drawn_claims(claims: PaperClaims, figures: dict[str, str], verdict: str = ALL) -> str:
-    """Only the claims of one verdict, or all."""
+    """Only the claims of one verdict, or all, in each section those that fail first."""
     everything = [claim for section in claims.sections for claim in section.claims]
     counts = Counter(claim.verdict for claim in everything)
-    counted = ", ".join(f"{counts[name]} {name}" for name in verdicts(claims))
+    counted = ", ".join(f"{name} {counts[name]}" for name in verdicts(claims))
     sections = []
     for section in claims.sections:
-        chosen = [claim for claim in section.claims if verdict in (ALL, claim.verdict)]
+        chosen = sorted(
+            (claim for claim in section.claims if verdict in (ALL, claim.verdict)),
+            key=lambda claim: VERDICTS.index(claim.verdict),
+        )
         if chosen:
             pictures = "".join(_figure(name, figures[name]) for name in section.figures)
             sections.append(f"<h2>{escape(section.title)}</h2>{''.join(map(_claim, chosen))}{pictures}")

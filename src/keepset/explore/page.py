@@ -105,7 +105,7 @@ def _loader(sample: Sample) -> Any:
 def _keeping_tab(explorer: Explorer, visit: gr.State, tab: gr.Tab) -> None:
     titles = policy_titles(explorer)
     choices = [(title, name) for name, title in titles.items()]
-    with gr.Row():
+    with gr.Row(elem_id="ranking"):
         policy = gr.Dropdown(choices, value=next(iter(titles)), label="Ranked by", elem_id="policy", filterable=False)
         budget = gr.Slider(5, 100, FIRST_BUDGET, step=5, label="Keep, per cent of the sentences", elem_id="budget")
     reads = gr.Checkbox(label="The question is known when the document is cut")

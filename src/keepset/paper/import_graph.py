@@ -36,7 +36,7 @@ STAGES = (
 )
 """Folder order is reading order, and a stage imports only stages before it."""
 FRONT = ("__init__", "__main__", "cli", "doctor", "quickstart", "quickstart_page")
-"""May import every stage; no stage imports them. ``cli`` alone reaches the laboratory, inside its functions."""
+"""May import every stage; no stage imports them. ``cli/laboratory.py`` alone reaches the laboratory, lazily."""
 PAPER = "paper"
 
 REPORTING = (

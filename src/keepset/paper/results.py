@@ -18,6 +18,9 @@ from keepset.paper.result import Coordinate, Metric, RunResult, load_result
 
 NUMBERS = ["value", "n", "low", "high", "each"]
 
+Numbers = list[tuple[int, dict[str, Any], Metric]]
+"""Row of the frame, coordinates and number."""
+
 
 class Results:
     """Every run of one scale, read once.
@@ -70,9 +73,9 @@ class Results:
         raise KeyError(f"no run with {_shown(at)} among {len(self.runs)}")
 
     @cached_property
-    def _numbers(self) -> dict[str, list[tuple[int, dict[str, Any], Metric]]]:
-        """What -> row of the frame, coordinates and number: a table asks thousands of times, a frame answers slowly."""
-        found: dict[str, list[tuple[int, dict[str, Any], Metric]]] = {}
+    def _numbers(self) -> dict[str, Numbers]:
+        """By what they are: a table asks thousands of times, and a frame answers slowly."""
+        found: dict[str, Numbers] = {}
         place = 0
         for file, run in self.runs.items():
             shared = {"experiment": run.experiment, "file": file} | run.at
@@ -81,10 +84,22 @@ class Results:
                 place += 1
         return found
 
+    @cached_property
+    def _numbers_at(self) -> dict[tuple[str, str, Coordinate], Numbers]:
+        """The same numbers by one coordinate: what, its name and its value."""
+        found: dict[tuple[str, str, Coordinate], Numbers] = {}
+        for what, numbers in self._numbers.items():
+            for number in numbers:
+                for name, value in number[1].items():
+                    found.setdefault((what, name, value), []).append(number)
+        return found
+
     def _found(self, what: str, at: Mapping[str, Coordinate]) -> list[tuple[int, Metric]]:
+        having = [self._numbers_at.get((what, name, value), []) for name, value in at.items()]
+        fewest = min(having, key=len, default=self._numbers.get(what, []))
         return [
             (row, metric)
-            for row, place, metric in self._numbers.get(what, ())
+            for row, place, metric in fewest
             if all(place.get(name) == value for name, value in at.items())
         ]
 

@@ -6,10 +6,11 @@ from itertools import pairwise
 
 from transformers import PreTrainedTokenizerBase
 
+from keepset.text.wrapped import BREAK, wraps
+
 Blocks = str | int | Sequence[tuple[int, int]]
 """How to cut: see ``WAYS``."""
 
-BREAK = r"(?>\r\n|[\n\r\u2028\u2029])"
 LINE = re.compile(rf"(?:[^\S\n\r\u2028\u2029]*{BREAK})+")
 PARAGRAPH = re.compile(rf"{BREAK}(?:[^\S\n\r\u2028\u2029]*{BREAK})+")
 CLOSING = "[\"'”’»)\\]]*"
@@ -61,16 +62,21 @@ def _cuts(text: str, blocks: str | int, tokenizer: PreTrainedTokenizerBase | Non
 
 def _sentence_cuts(text: str) -> list[int]:
     cuts = [0]
+    soft = wraps(text)
     for found in STOP.finditer(text):
-        if _ends_sentence(text[cuts[-1] : found.start()], found, text[found.end() : found.end() + 1]):
-            cuts.append(found.end())
+        broken = re.search(BREAK, found[0])
+        if broken is None or found.start() + broken.start() in soft:
+            before, following = text[cuts[-1] : found.start()], text[found.end() : found.end() + 1]
+            if not found[0].strip() or not _ends_sentence(before, found, following):
+                continue
+        cuts.append(found.end())
     return cuts
 
 
 def _ends_sentence(before: str, stop: re.Match[str], following: str) -> bool:
     """``before`` is the sentence up to the stop, ``following`` the first character after it."""
     written = stop[0].rstrip()
-    if re.search(BREAK, stop[0]) or written[:1] in "。！？":
+    if written[:1] in "。！？":
         return True
     if following.islower() and (written[0] in ".…" or stop[1]):  # "approx. five"; "Why?" he asked.
         return False
@@ -82,11 +88,11 @@ def _is_abbreviation(before: str, following: str) -> bool:
     word = re.split(r"[\s(\[\"'“‘«]", before)[-1]
     if NEVER_LAST.fullmatch(word) or (following.isdigit() and BEFORE_A_NUMBER.fullmatch(word)):
         return True
+    if before.strip() == word and re.fullmatch(r"\d+|[a-z]|[ivxIVX]+", word):  # "2." before an item of a list
+        return True
     if re.fullmatch(r"[^\W\d_]", word):  # an initial; "than I." is a sentence
         return word.isupper() and word != "I"
-    if re.fullmatch(r"(?:[A-Z]\.)+[A-Z]", word):  # U.S.
-        return True
-    return word.isdigit() and before.strip() == word  # "2." before an item of a list
+    return re.fullmatch(r"(?:[A-Z]\.)+[A-Z]", word) is not None  # U.S.
 
 
 def _check_own_spans(spans: Sequence[tuple[int, int]], length: int) -> None:

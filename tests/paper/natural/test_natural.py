@@ -168,7 +168,8 @@ def test_the_same_seed_gives_the_same_router(data: Path) -> None:
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_shipping_keeps_the_card(data: Path, tmp_path: Path) -> None:
+def test_shipping_keeps_the_card(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("keepset.paper.natural.ship.Training", lambda: QUICK)
     folder = tmp_path / "router"
     folder.mkdir()
     (folder / CARD).write_text("what it is worth")

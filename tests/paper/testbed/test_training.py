@@ -148,8 +148,8 @@ def test_the_papers_teacher_starts(tmp_path: Path, mixture: str) -> None:
     assert round(parameters / 1e6, 1) == 10.7
     if mixture == "five-task":
         # The paper's batch of 64 takes minutes on a CPU; the batch is the one thing made smaller.
-        train_teacher(config.model_copy(update={"batch": 5}), tmp_path, checkpoint_every=20, stop_after=20)
-        assert [path.name for path in checkpoints(tmp_path / "checkpoints")] == ["000020"]
+        train_teacher(config.model_copy(update={"batch": 5}), tmp_path, checkpoint_every=3, stop_after=3)
+        assert [path.name for path in checkpoints(tmp_path / "checkpoints")] == ["000003"]
 
 
 def test_the_papers_schedule() -> None:

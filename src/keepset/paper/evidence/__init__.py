@@ -3,12 +3,20 @@
 SQuAD has been read by people, who marked the sentence that answers. Every tool gets the gold answer and the same
 sentences. Needs SQuAD v1.1 in a folder: ``keepset bench evidence --data FOLDER``, and for Captum and ContextCite
 ``pip install 'keepset[peers]'``. Reading order: ``units`` and ``two_hop`` and ``documents`` (what is asked), ``tools``,
-``measure`` (the numbers), ``about`` (is the text about the question?), ``run``, ``tables``, ``claims``.
+``measure`` (the numbers), ``about`` (is the text about the question?), ``replies`` (all of it at once), ``run``,
+``tables``, ``claims``.
 """
 
 from keepset.paper.evidence.claims import evidence_claims
 from keepset.paper.evidence.run import NAME, jobs
-from keepset.paper.evidence.tables import about_table, documents_table, paired_table, squad_table, two_hop_table
+from keepset.paper.evidence.tables import (
+    about_table,
+    documents_table,
+    paired_table,
+    replies_table,
+    squad_table,
+    two_hop_table,
+)
 from keepset.paper.experiment import Experiment, Report
 
 EXPERIMENT = Experiment(
@@ -22,7 +30,7 @@ EXPERIMENT = Experiment(
             "labels",
             lambda results: [
                 table
-                for make in (squad_table, paired_table, two_hop_table, documents_table, about_table)
+                for make in (squad_table, paired_table, two_hop_table, documents_table, about_table, replies_table)
                 if (table := make(results)).rows
             ],
             beyond=True,

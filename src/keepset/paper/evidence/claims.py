@@ -6,6 +6,7 @@ told between.
 
 from keepset.paper.claim import FAILS, HOLDS, OPEN, Claim, above, below, interval, told
 from keepset.paper.evidence.about import DEV, OTHER, OWN, SAME, shares
+from keepset.paper.evidence.replies import BAR, REPLIES, SENTENCES
 from keepset.paper.evidence.run import DOCUMENTS, SQUAD
 from keepset.paper.evidence.tables import KEEPSET, SHOWN, Pool, label, models, refused
 from keepset.paper.result import Metric
@@ -14,6 +15,7 @@ from keepset.paper.statistics import sign_test
 
 FIRST, EXACTLY = 0.95, 0.85
 NOT_IN_TEXT, WRONGLY, SAME_ARTICLE = 0.95, 0.05, 0.8
+QUICK = 0.9
 BEYOND = "not in it"
 SURE = 0.05
 
@@ -36,6 +38,9 @@ def evidence_claims(results: Results) -> list[Claim]:
             for kind, bar in ((OTHER, NOT_IN_TEXT), (SAME, SAME_ARTICLE)):
                 metric = refused(model, shares(results, model, DEV, kind))
                 found.append(at_least(f"Questions of the {kind} called not in the text ({model})", metric, bar))
+        if pool := Pool(results, model, REPLIES):
+            words = f"{SENTENCES} sentences explained in under {BAR:.0f} CPU seconds ({model})"
+            found.append(at_least(words, pool.share("quick"), QUICK))
     return found
 
 

@@ -19,6 +19,7 @@ from keepset.paper.bench.timing import one_thread
 from keepset.paper.evidence.about import OURS, run_about, run_about_documents
 from keepset.paper.evidence.documents import document_units, outcome_of_each
 from keepset.paper.evidence.measure import HALVES, Truth, metrics, outcome, truth_of
+from keepset.paper.evidence.replies import REPLIES, run_replies
 from keepset.paper.evidence.tools import PEERS, TOOLS
 from keepset.paper.evidence.units import DEV, RUN, TUNE, Unit, squad_units, two_hop_units
 from keepset.paper.experiment import Jobs, run_result
@@ -46,6 +47,8 @@ class Setting(BaseModel):
     """Constructed documents."""
     documents: int = 40
     """At most so many questions of our own documents."""
+    replies: int = 40
+    """At most so many articles of 25 sentences, the model's own reply explained."""
     part: int = 20
     """Questions of one file."""
     halves: int = HALVES
@@ -56,15 +59,16 @@ class Setting(BaseModel):
 def settings(scale: str) -> tuple[Setting, ...]:
     """Sizes of a scale; ``small`` and ``paper`` ask the same of the same models."""
     if scale == "smoke":
-        return (Setting(model=TINY, questions=3, tuning=3, two_hop=2, documents=2, part=2),)
+        return (Setting(model=TINY, questions=3, tuning=3, two_hop=2, documents=2, replies=1, part=2),)
     return (
-        Setting(model=SMALL_MODEL, questions=200, tuning=200, two_hop=60),
-        Setting(model=LARGE_MODEL, questions=60, tuning=100, two_hop=60, halves=0),
+        Setting(model=SMALL_MODEL, questions=200, tuning=600, two_hop=60),
+        Setting(model=LARGE_MODEL, questions=60, tuning=100, two_hop=60, replies=0, halves=0),
     )
 
 
 def jobs(scale: str, data: Path = DATA) -> Jobs:
-    """Model by model: every tool on part after part of SQuAD, then two-hop questions, then documents."""
+    """Model by model: every tool on part after part of SQuAD, then whether texts are about questions, whole
+    explanations, two-hop questions, documents."""
     every: Jobs = {}
     for setting in settings(scale):
         folder = f"{NAME}/{setting.model}"
@@ -80,6 +84,10 @@ def jobs(scale: str, data: Path = DATA) -> Jobs:
                 )
         if document_units():
             every[f"{folder}/about/{OURS}-0"] = partial(run_about_documents, scale, setting.model)
+        for part in parts(setting.replies, setting.part):
+            every[f"{folder}/{REPLIES}/explain-{part}"] = partial(
+                run_replies, scale, setting.model, data, setting.replies, setting.part, part
+            )
         for name, size in ((TWO_HOP, setting.two_hop), (DOCUMENTS, min(setting.documents, len(document_units())))):
             for part in parts(size, setting.part):
                 for tool in TOOLS:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from keepset.labels.about import about_threshold
 from keepset.paper.evidence.about import DEV, KINDS, OTHER, OURS, OWN, SAME, UNANSWERED, auc, shares
 from keepset.paper.evidence.measure import pooled_mean, pooled_shares, told
+from keepset.paper.evidence.replies import BAR, REPLIES, SENTENCES
 from keepset.paper.evidence.run import DOCUMENTS, SQUAD, TWO_HOP
 from keepset.paper.evidence.tools import FLOOR, HALF, OF_LARGEST, TOOLS
 from keepset.paper.result import Coordinate, Metric
@@ -14,6 +15,7 @@ from keepset.paper.table import Table, with_interval
 KEEPSET = "keepset evidence"
 """The effort that ``keepset explain`` starts with."""
 LABELS = {
+    "question": "what the question points at (keepset)",
     "bm25": "BM25 of the question",
     "attention": "answer-row attention",
     "saliency": "gradient saliency",
@@ -36,11 +38,18 @@ class Pool:
     """Numbers of one model, tool and set of questions over all parts that were run."""
 
     def __init__(
-        self, results: Results, model: str, questions: str, tool: str, only: Collection[int] | None = None
+        self,
+        results: Results,
+        model: str,
+        questions: str,
+        tool: str | None = None,
+        only: Collection[int] | None = None,
     ) -> None:
-        """``only``: of these parts."""
+        """``tool``: None where it is keepset as a whole; ``only``: of these parts."""
         self.results = results
-        self.at: dict[str, Coordinate] = {"model": model, "questions": questions, "tool": tool}
+        self.at: dict[str, Coordinate] = {"model": model, "questions": questions}
+        if tool is not None:
+            self.at["tool"] = tool
         found = (run.at for run in results.runs.values())
         parts = {int(at["part"]) for at in found if all(at.get(name) == value for name, value in self.at.items())}
         self.parts = sorted(parts if only is None else parts & set(only))
@@ -231,6 +240,36 @@ def failures(results: Results) -> list[str]:
                 f"named {row['chosen']}."
             )
     return found
+
+
+def replies_table(results: Results) -> Table:
+    """``keepset explain`` from end to end, and what it costs."""
+    cells: Cells = {
+        "n": lambda pool: str(pool.share("right").n),
+        "reply has the answer": share("right"),
+        "gold among the evidence": share("named"),
+        "question points at gold": share("pointed"),
+        "one of the two": share("either"),
+        **SIZE,
+        **SECONDS,
+        f"under {BAR:.0f} s": share("quick"),
+        "tokens": mean("tokens", ",.0f"),
+    }
+    pools = {model: pool for model in models(results) if (pool := Pool(results, model, REPLIES))}
+    return Table(
+        name="evidence-replies",
+        caption=(
+            f"`keepset explain` as a reader runs it: {SENTENCES} consecutive sentences of a SQuAD dev article, one "
+            "question an article, the model's own reply, right or wrong. Sentences: those named as evidence. Seconds "
+            "are CPU seconds of one thread, the reply and everything else included. 95 % intervals in brackets."
+        ),
+        columns=("Model", *cells),
+        rows=tuple((model, *(cell(pool) for cell in cells.values())) for model, pool in pools.items()),
+        notes=(
+            "A reply without the answer may rest on another sentence, and then naming that one is right: the gold "
+            "sentence among the evidence is a lower bound. The answer is looked for as an annotator wrote it.",
+        ),
+    )
 
 
 def about_table(results: Results) -> Table:

@@ -49,70 +49,47 @@ def paper(mixture: str, seed: int) -> TeacherConfig:
     )
 
 
+RECORDS = {"unique": 1.0, "latest_write": 2.0, "duplicate": 1.0}
+"""The single-record tasks, latest write twice as often as the others."""
+COUNTING = Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0})
+"""Where every mixture with aggregation begins."""
+RETRIEVAL_AND_COUNTING = {"unique": 1.0, "aggregation": 2.0}
+ONE_CHAIN = {**RETRIEVAL_AND_COUNTING, "multihop_pointers_first": 4.0}
+ALL_WITH_ONE_CHAIN = {**RECORDS, "aggregation": 2.0, "multihop_pointers_first": 2.0}
+
 SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
     "single-hop": (
         Stage(until=100, n_blocks=8, mixture={"unique": 1.0}),
-        Stage(until=600, n_blocks=16, mixture={"unique": 1.0, "latest_write": 2.0, "duplicate": 1.0}),
+        Stage(until=600, n_blocks=16, mixture=RECORDS),
     ),
     "paper-records": (
         Stage(until=150, n_blocks=8, mixture={"unique": 1.0}),
         Stage(until=350, n_blocks=16, mixture={"unique": 1.0}),
-        Stage(until=900, n_blocks=32, mixture={"unique": 1.0, "latest_write": 2.0, "duplicate": 1.0}),
+        Stage(until=900, n_blocks=32, mixture=RECORDS),
     ),
     "five-task": (
-        Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
-        Stage(until=340, n_blocks=16, mixture={"unique": 1.0, "aggregation": 2.0, "multihop_1hop": 4.0}),
-        Stage(
-            until=540,
-            n_blocks=16,
-            mixture={"unique": 1.0, "aggregation": 2.0, "multihop_1hop": 1.0, "multihop_chains": 4.0},
-        ),
+        COUNTING,
+        Stage(until=340, n_blocks=16, mixture={**RETRIEVAL_AND_COUNTING, "multihop_1hop": 4.0}),
+        Stage(until=540, n_blocks=16, mixture={**RETRIEVAL_AND_COUNTING, "multihop_1hop": 1.0, "multihop_chains": 4.0}),
         Stage(
             until=960,
             n_blocks=16,
-            mixture={
-                "unique": 1.0,
-                "latest_write": 2.0,
-                "duplicate": 1.0,
-                "aggregation": 2.0,
-                "multihop": 0.5,
-                "multihop_chains": 1.5,
-            },
+            mixture={**RECORDS, "aggregation": 2.0, "multihop": 0.5, "multihop_chains": 1.5},
         ),
     ),
     "paper-chains": (
-        Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
-        Stage(until=400, n_blocks=8, mixture={"unique": 1.0, "aggregation": 2.0, "multihop_pointers_first": 4.0}),
-        Stage(until=560, n_blocks=16, mixture={"unique": 1.0, "aggregation": 2.0, "multihop_pointers_first": 4.0}),
-        Stage(
-            until=960,
-            n_blocks=16,
-            mixture={
-                "unique": 1.0,
-                "latest_write": 2.0,
-                "duplicate": 1.0,
-                "aggregation": 2.0,
-                "multihop_pointers_first": 2.0,
-            },
-        ),
+        COUNTING,
+        Stage(until=400, n_blocks=8, mixture=ONE_CHAIN),
+        Stage(until=560, n_blocks=16, mixture=ONE_CHAIN),
+        Stage(until=960, n_blocks=16, mixture=ALL_WITH_ONE_CHAIN),
     ),
     "paper-chains-long": (
-        Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
-        Stage(until=540, n_blocks=16, mixture={"unique": 1.0, "aggregation": 2.0, "multihop_pointers_first": 4.0}),
-        Stage(
-            until=1_440,
-            n_blocks=16,
-            mixture={
-                "unique": 1.0,
-                "latest_write": 2.0,
-                "duplicate": 1.0,
-                "aggregation": 2.0,
-                "multihop_pointers_first": 2.0,
-            },
-        ),
+        COUNTING,
+        Stage(until=540, n_blocks=16, mixture=ONE_CHAIN),
+        Stage(until=1_440, n_blocks=16, mixture=ALL_WITH_ONE_CHAIN),
     ),
     "hardened": (
-        Stage(until=160, n_blocks=8, mixture={"unique": 1.0, "aggregation": 3.0}),
+        COUNTING,
         Stage(until=400, n_blocks=16, mixture={"unique": 1.0, "aggregation": 1.0, "multihop_1hop": 4.0}),
         Stage(
             until=700,
@@ -140,9 +117,7 @@ SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
             until=1_700,
             n_blocks=16,
             mixture={
-                "unique": 1.0,
-                "latest_write": 2.0,
-                "duplicate": 1.0,
+                **RECORDS,
                 "aggregation": 1.0,
                 "multihop_hardened": 2.0,
                 "multihop_chains": 1.0,

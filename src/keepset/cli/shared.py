@@ -1,0 +1,38 @@
+"""What the commands of every topic say and ask alike."""
+
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from keepset.terminal import one_line
+
+MARKUP: Literal["markdown"] = "markdown"
+"""Of help texts."""
+
+out_console = Console()
+err_console = Console(stderr=True)
+
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")]
+Quantize = Annotated[str | None, typer.Option(help="int8: faster where the CPU multiplies whole numbers.")]
+Model = Annotated[str, typer.Option(help="Bundled name, folder, .gguf file or hub id.")]
+ModelOrDefault = Annotated[
+    str, typer.Option(help="A name from 'keepset models list', a folder, a .gguf file or a hub id.")
+]
+Blocks = Annotated[str, typer.Option(help="sentence, paragraph, line or a number of tokens.")]
+Effort = Annotated[str, typer.Option(help="evidence, exact, grouped or certified.")]
+
+
+def topic() -> typer.Typer:
+    """For the commands of one file; they stand at the top of the command line."""
+    return typer.Typer(rich_markup_mode=MARKUP)
+
+
+def example(command: str) -> str:
+    """The last line of a command's help."""
+    return f"Example: `{command}`"
+
+
+def say(text: str) -> None:
+    """A line that may hold a name somebody else chose."""
+    out_console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,121 @@
+"""``keepset explain`` as a reader runs it: 25 sentences of an article, a question, and what the model itself replies.
+
+Elsewhere every tool is given the gold answer. Here nobody is: the reply may be wrong, and may rest on another sentence
+than the one that answers. So the two are told apart: is the gold sentence named where the reply has the gold answer,
+and does the question point at it whatever the reply says?
+"""
+
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from keepset import seeds
+from keepset.explain.explanation import explain
+from keepset.explain.report import Report
+from keepset.paper.bench.engine.run import spend
+from keepset.paper.bench.engine.tally import Spent
+from keepset.paper.bench.models import loaded
+from keepset.paper.bench.timing import one_thread
+from keepset.paper.evidence.measure import mean, told
+from keepset.paper.evidence.units import DEV, FILES, RUN
+from keepset.paper.experiment import run_result
+from keepset.paper.result import Metric, RunResult
+from keepset.text.squad import read_articles
+
+REPLIES = "replies"
+SENTENCES = 25
+DRAW = 903
+"""Of the evaluation seeds."""
+BAR = 15.0
+"""CPU seconds of one thread that an explanation may take."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One question of 25 consecutive sentences."""
+
+    context: str
+    sentences: tuple[tuple[int, int], ...]
+    question: str
+    answers: tuple[str, ...]
+    gold: int
+
+
+@dataclass(frozen=True)
+class Explained:
+    asked: Asked
+    report: Report
+    spent: Spent
+
+    @property
+    def right(self) -> bool:
+        """The reply has an annotator's answer in it, whatever its case."""
+        return any(answer.lower() in self.report.said.lower() for answer in self.asked.answers)
+
+    @property
+    def named(self) -> bool:
+        return self.asked.gold in self.report.evidence
+
+    @property
+    def pointed(self) -> bool:
+        return self.asked.gold == self.report.pointed
+
+
+@lru_cache(maxsize=1)
+def article_questions(data: Path) -> list[Asked]:
+    """One question an article, in the order of the file; articles without one are left out."""
+    rng = random.Random(seeds.EVALUATION.seed(RUN, DRAW))
+    found = []
+    for article in read_articles(data / FILES[DEV], SENTENCES):
+        if not article.asked:
+            continue
+        asked = rng.choice(article.asked)
+        begin, end = article.sentences[asked.sentences.start][0], article.sentences[asked.sentences.stop - 1][1]
+        spans = tuple((start - begin, stop - begin) for start, stop in (article.sentences[i] for i in asked.sentences))
+        gold = asked.gold - asked.sentences.start
+        found.append(Asked(article.text[begin:end], spans, asked.question, asked.answers, gold))
+    return found
+
+
+def run_replies(scale: str, name: str, data: Path, size: int, part_size: int, part: int) -> RunResult:
+    """Explains the model's reply to every question of a part."""
+    started = time.monotonic()
+    model, tokenizer = loaded(name)
+    chosen = article_questions(data)[:size][part * part_size : (part + 1) * part_size]
+    explained: list[Explained] = []
+    with one_thread():
+        for asked in chosen:
+            reports: list[Report] = []
+            spent = spend(
+                model,
+                lambda asked=asked, reports=reports: reports.append(  # type: ignore[misc]
+                    explain(model, tokenizer, asked.context, asked.question, blocks=asked.sentences)
+                ),
+            )
+            explained.append(Explained(asked, reports[0], spent))
+    return run_result(
+        "evidence",
+        scale,
+        started,
+        at={"model": name, "questions": REPLIES, "part": part},
+        config={"questions": REPLIES, "sentences": SENTENCES, "threads": 1},
+        seeds={"evaluation": seeds.EVALUATION.seed(RUN, DRAW)},
+        counts={"questions": len(chosen), "sentences": sum(len(asked.sentences) for asked in chosen)},
+        metrics=list(reply_metrics(explained)),
+        command=f"keepset bench evidence --data FOLDER --only {name}/{REPLIES}/explain-{part}",
+    )
+
+
+def reply_metrics(explained: Sequence[Explained]) -> Iterator[Metric]:
+    yield told("right", [one.right for one in explained])
+    yield told("named", [one.named for one in explained])
+    yield told("pointed", [one.pointed for one in explained])
+    yield told("either", [one.named or one.pointed for one in explained])
+    yield told("in_text", [one.report.in_text for one in explained])
+    yield told("quick", [one.spent.seconds < BAR for one in explained])
+    yield mean("size", [len(one.report.evidence) for one in explained])
+    yield mean("seconds", [one.spent.seconds for one in explained])
+    yield mean("tokens", [one.spent.tokens for one in explained])

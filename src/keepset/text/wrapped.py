@@ -1,0 +1,62 @@
+"""Line breaks that only keep a text within a width, as in e-mails, licences and books in plain text.
+
+The pier was rebuilt in 1931 by the engineer who      a wrap: the line is full, the next one goes on in lower case
+had built the first one.                              an end, by its full stop
+Opening hours: 9 to 17                                an end: what follows begins anew
+"""
+
+import re
+from itertools import pairwise
+
+from keepset.text.lexical import COMMON
+
+BREAK = r"(?>\r\n|[\n\r\u2028\u2029])"
+NARROWEST, WIDEST = 40, 120
+"""Characters of the longest line of a paragraph that somebody wrapped."""
+FULL = 0.6
+"""Of the longest line: a shorter one was ended on purpose."""
+ENDS = re.compile("[.!?…:;。！？][\"'”’»)\\]]*$")
+ITEM = re.compile(r"(?:[-*•–—+#>|]|\(?\w{1,3}[.)])\s")
+"""How an item of a list begins."""
+
+
+def wraps(text: str) -> frozenset[int]:
+    """Where the breaks begin that are wraps. A paragraph is wrapped if most of the lines that do not end a sentence are
+    full, and more of the lines after them go on than begin anew."""
+    found: set[int] = set()
+    lines = [(start, stop, text[start:stop].strip()) for start, stop in _lines(text)]
+    paragraph: list[tuple[int, int, str]] = []
+    for line in [*lines, (len(text), len(text), "")]:
+        if line[2]:
+            paragraph.append(line)
+        else:
+            found |= _wraps_of(paragraph)
+            paragraph = []
+    return frozenset(found)
+
+
+def _lines(text: str) -> list[tuple[int, int]]:
+    breaks = [(0, 0), *(found.span() for found in re.finditer(BREAK, text)), (len(text), len(text))]
+    return [(begin, end) for (_, begin), (end, _) in pairwise(breaks)]
+
+
+def _wraps_of(paragraph: list[tuple[int, int, str]]) -> set[int]:
+    width = max((len(said) for *_, said in paragraph), default=0)
+    if not NARROWEST <= width <= WIDEST:
+        return set()
+    pairs = [(stop, said, after) for (_, stop, said), (*_, after) in pairwise(paragraph) if not ITEM.match(after)]
+    unfinished = [(stop, said, after) for stop, said, after in pairs if not ENDS.search(said)]
+    full = [(stop, said, after) for stop, said, after in unfinished if len(said) >= FULL * width]
+    going_on = sum(_goes_on(said, after) for _, said, after in full)
+    anew = sum(after[0].isupper() or after[0].isdigit() for _, _, after in full)
+    if 2 * len(full) <= len(unfinished) or 2 * going_on <= anew:
+        return set()
+    ended = {stop for stop, said, after in pairs if ENDS.search(said) and after[0].islower()}  # "approx." at the edge
+    return {stop for stop, *_ in full} | ended
+
+
+def _goes_on(said: str, after: str) -> bool:
+    """In lower case, in capitals throughout, or after a comma or a word that ends nothing ("of", "the")."""
+    if after[0].islower() or (said.isupper() and after.isupper()):
+        return True
+    return after[0].isalpha() and (said.endswith(",") or said.split()[-1] in COMMON)
