@@ -130,12 +130,18 @@ def reproduce(
         bool, typer.Option("--list", help="Show each experiment's state and time, run nothing.")
     ] = False,
     workers: Annotated[int, typer.Option(min=1, help="Runs of an experiment at a time, a process each.")] = 1,
+    only: Annotated[str | None, typer.Option(help="Only the runs whose name holds this: a model, a task.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(file_okay=False, exists=True, help="Folder of SQuAD v1.1, where it is read.")
+    ] = None,
 ) -> None:
     """Run the experiments whose results are missing, all by default; finished ones stay."""
     from keepset.paper.catalogue import find_experiments
     from keepset.paper.testbed.teachers.presets import find_preset
 
     find_preset(scale)
+    if data and workers > 1:
+        raise ValueError(f"data: expected one worker with a folder of data, got {workers}; leave --workers out")
     experiments = find_experiments(names or [])
     if list_only:
         out_console.print(_experiment_states(experiments, results, scale))
@@ -143,7 +149,9 @@ def reproduce(
     check_output(results, folder=True)
     for name, experiment in experiments.items():
         out_console.print(name)
-        _run_jobs(experiment.jobs(scale), results, scale, name if workers > 1 else None, workers)
+        every = experiment.jobs_on(scale, data) if data and experiment.jobs_on else experiment.jobs(scale)
+        jobs = {run: job for run, job in every.items() if only is None or only in run}
+        _run_jobs(jobs, results, scale, name if workers > 1 else None, workers)
 
 
 def _experiment_states(experiments: "dict[str, Experiment]", results: Path, scale: str) -> Table:

@@ -37,7 +37,7 @@ class Report:
     label: str
     """The paper's label ('tab:chain', several with commas), or what of it this is ('Section 3, stale attention')."""
     section: str
-    """Subfolder of ``docs/results``: teachers, labels, routing, chains, eviction, cost."""
+    """Subfolder of ``docs/results``: teachers, labels, routing, chains, pretrained, eviction, cost."""
     make: Callable[[Results], Table | Figure | Sequence[Table | Figure]]
     needs: tuple[str, ...] = ()
     """Experiments whose results it reads beside the file's own."""

@@ -22,6 +22,7 @@ SECTIONS = {
     "labels": "Labels: attention, ablation, evidence sets, recovery",
     "routing": "Routers on single records",
     "chains": "Routers on chains",
+    "pretrained": "Records in natural language on frozen pretrained models",
     "eviction": "Pruning long documents",
     "cost": "What it costs",
 }

@@ -19,15 +19,21 @@ from keepset.models.quantize import Quantize, quantized
 TINY = "tiny"
 
 
+def short_name(model: str, quantize: Quantize | None) -> str:
+    """In names of files and tables: a hub id without its owner, and how it is rounded."""
+    return "-".join(filter(None, (model.split("/")[-1], quantize)))
+
+
 def loaded(name: str, quantize: Quantize | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The model, once for all jobs of a run; ``tiny`` is an untrained one."""
+    """The model, once for all jobs of a run, on a GPU where there is one; ``tiny`` is an untrained one."""
     return _loaded(name, quantize)
 
 
 @lru_cache(maxsize=1)
 def _loaded(name: str, quantize: Quantize | None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     if name != TINY:
-        return load_model(name, quantize=quantize)
+        on_gpu = torch.cuda.is_available() and quantize is None  # whole numbers are multiplied on CPUs alone
+        return load_model(name, device="cuda" if on_gpu else "cpu", quantize=quantize)
     model, tokenizer = tiny_model()
     return (quantized(model) if quantize else model), tokenizer
 

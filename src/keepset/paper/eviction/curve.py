@@ -16,7 +16,6 @@ from keepset.paper.eviction.routers import (
     CHOOSING_RUN,
     REGIMES,
     TASKS,
-    TRAIN_LENGTH,
     TRAINING_RUN,
     Examples,
     evidence_kept,
@@ -55,15 +54,21 @@ def run(scale: str, setting: Setting, regime: Regime) -> RunResult:
     model, tokenizer = loaded(setting.model, setting.quantize)
     lessons = setting.lessons
     learning = by_task(
-        router_examples(model, tokenizer, router_documents(tokenizer, max(DOCUMENTS[scale])), regime, ("causal",))
+        router_examples(
+            model, tokenizer, router_documents(tokenizer, max(DOCUMENTS[scale]), lessons.length), regime, ("causal",)
+        )
     )
     choosing = router_examples(
-        model, tokenizer, router_documents(tokenizer, lessons.choosing, CHOOSING_RUN), regime, ("causal",)
+        model,
+        tokenizer,
+        router_documents(tokenizer, lessons.choosing, lessons.length, CHOOSING_RUN),
+        regime,
+        ("causal",),
     )
     evaluated = {}
     for task in TASKS:
-        seed = document_seed(seeds.EVALUATION, EVALUATION_RUN, task, 2 * TRAIN_LENGTH)
-        documents = sample_documents(task, tokenizer, seed, 2 * TRAIN_LENGTH, EVALUATED[scale])
+        seed = document_seed(seeds.EVALUATION, EVALUATION_RUN, task, 2 * lessons.length)
+        documents = sample_documents(task, tokenizer, seed, 2 * lessons.length, EVALUATED[scale])
         evaluated[task] = router_examples(model, tokenizer, documents, regime, ("causal",))
     metrics: list[Metric] = []
     for n in DOCUMENTS[scale]:
@@ -84,8 +89,8 @@ def run(scale: str, setting: Setting, regime: Regime) -> RunResult:
             "quantize": setting.quantize,
             "blocks": "line",
             "budget": MAIN_BUDGET,
-            "length": 2 * TRAIN_LENGTH,
-            "train_length": TRAIN_LENGTH,
+            "length": 2 * lessons.length,
+            "train_length": lessons.length,
             "steps_tried": list(lessons.steps),
             "choosing_documents": lessons.choosing,
         },

@@ -1,11 +1,13 @@
 """Long-context eviction (appendix "Block eviction at pretrained scale") at lengths a CPU can run.
 
 ``tab:qa``, ``tab:pq8k``, ``tab:pq16k``, ``tab:pq32k`` (at our lengths), ``tab:pq-staleany``, ``tab:pq-seeds``,
-``tab:restkv`` and ``fig:eviction-scale``. ``run`` makes the results, ``tables``, ``figure`` and ``orderings`` say what
-came out, ``paper_numbers`` has the paper's.
+``tab:restkv`` and ``fig:eviction-scale``; at scale ``paper`` also ``tab:pq3b8k`` and its like and
+``tab:pq-staleany-fs``. ``run`` makes the results, ``tables``, ``figure`` and ``orderings`` say what came out,
+``paper_numbers`` has the paper's.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from keepset.paper.eviction.columns import CAUSAL, CONTROL, MODES, ORACLE, Arm
 from keepset.paper.eviction.figure import scale_figure
@@ -14,10 +16,13 @@ from keepset.paper.eviction.paper_numbers import H2O, MAIN_BUDGET, SNAPKV
 from keepset.paper.eviction.pool import pooled
 from keepset.paper.eviction.run import NAME, SETTINGS, jobs
 from keepset.paper.eviction.tables import (
+    OWN_TABLES,
+    any_query_fs_tables,
     any_query_tables,
     dense_tables,
     evidence_tables,
     pre_query_tables,
+    pre_query_tables_of,
     query_aware_tables,
     restkv_tables,
     seeds_tables,
@@ -116,6 +121,8 @@ EXPERIMENT = Experiment(
         Report("tab:qa", "eviction", query_aware_tables),
         Report("tab:pq8k, tab:pq16k, tab:pq32k", "eviction", pre_query_tables),
         Report("tab:pq-staleany", "eviction", any_query_tables),
+        *(Report(label, "eviction", partial(pre_query_tables_of, model)) for model, label in OWN_TABLES.items()),
+        Report("tab:pq-staleany-fs", "eviction", any_query_fs_tables),
         Report("tab:pq-seeds", "eviction", seeds_tables),
         Report("tab:restkv", "eviction", restkv_tables),
         Report("fig:eviction-scale", "eviction", scale_figure),

@@ -56,6 +56,8 @@ class Lessons:
     choosing: int
     """Documents per task on which steps are chosen."""
     steps: tuple[int, ...] = STEPS
+    length: int = TRAIN_LENGTH
+    """Tokens of a document."""
 
     def documents(self, regime: Regime) -> int:
         return self.pre_query if regime == "pre_query" else self.query_aware
@@ -82,9 +84,9 @@ def _routers(
 ) -> Trained:
     folders = {target: [folder / f"{target}-{seed}" for seed in range(ROUTER_SEEDS)] for target in TARGETS[regime]}
     if not all(each.exists() for found in folders.values() for each in found):
-        documents = router_documents(tokenizer, lessons.documents(regime))
+        documents = router_documents(tokenizer, lessons.documents(regime), lessons.length)
         learning = router_examples(model, tokenizer, documents, regime, TARGETS[regime])
-        others = router_documents(tokenizer, lessons.choosing, CHOOSING_RUN)
+        others = router_documents(tokenizer, lessons.choosing, lessons.length, CHOOSING_RUN)
         choosing = router_examples(model, tokenizer, others, regime, ("causal",))
         chosen = {}
         for target in TARGETS[regime]:
@@ -168,8 +170,10 @@ def kvzip_choice(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, doc
     return choice
 
 
-def router_documents(tokenizer: PreTrainedTokenizerBase, per_task: int, run: int = TRAINING_RUN) -> Iterator[Document]:
+def router_documents(
+    tokenizer: PreTrainedTokenizerBase, per_task: int, length: int, run: int = TRAINING_RUN
+) -> Iterator[Document]:
     """The same documents for every regime and target."""
     for task in TASKS:
-        seed = document_seed(seeds.ROUTER_DOCUMENTS, run, task, TRAIN_LENGTH)
-        yield from sample_documents(task, tokenizer, seed, TRAIN_LENGTH, per_task)
+        seed = document_seed(seeds.ROUTER_DOCUMENTS, run, task, length)
+        yield from sample_documents(task, tokenizer, seed, length, per_task)

@@ -24,7 +24,7 @@ from keepset import seeds
 from keepset.blocks import KeepSet
 from keepset.interventions import Reference
 from keepset.models.quantize import Quantize
-from keepset.paper.bench.models import loaded
+from keepset.paper.bench.models import loaded, short_name
 from keepset.paper.eviction.columns import CAUSAL, KVZIP_TOKENS, MODES, ORACLE
 from keepset.paper.eviction.documents import EVALUATION_RUN, GENERATED, Part, Reading, readings
 from keepset.paper.eviction.paper_numbers import BUDGETS, MAIN_BUDGET
@@ -33,7 +33,6 @@ from keepset.paper.eviction.routers import (
     REGIMES,
     TARGETS,
     TASKS,
-    TRAIN_LENGTH,
     TRAINING_RUN,
     Lessons,
     chosen_steps,
@@ -68,8 +67,12 @@ class Setting:
 
     @property
     def short_name(self) -> str:
-        return "-".join(filter(None, (self.model.split("/")[-1], self.quantize)))
+        return short_name(self.model, self.quantize)
 
+
+PAPER_LESSONS = Lessons(500, 500, 60, length=4_096)
+OTHER_MODELS = ("Qwen/Qwen2.5-3B-Instruct", "meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen2.5-32B-Instruct")
+"""The paper's second scale, second family and largest scale."""
 
 SETTINGS: dict[str, tuple[Setting, ...]] = {
     "smoke": (Setting("tiny", ((512, 1),), 2, Lessons(2, 1, 1, (2, 5)), 0.5),),
@@ -78,10 +81,11 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting("qwen2.5-coder-1.5b-instruct", ((1_024, 15), (2_048, 15)), 2, Lessons(48, 192, 8), 0.25),
     ),
     "paper": (
-        Setting("Qwen/Qwen2.5-7B-Instruct", ((8_192, 1), (16_384, 1), (32_768, 1)), 60, Lessons(500, 500, 60), 0.5),
+        *(Setting(model, ((8_192, 1), (16_384, 1)), 60, PAPER_LESSONS, 0.5) for model in OTHER_MODELS),
+        Setting("Qwen/Qwen2.5-7B-Instruct", ((8_192, 1), (16_384, 1), (32_768, 1)), 60, PAPER_LESSONS, 0.5),
     ),
 }
-"""By scale; the largest model last."""
+"""By scale; last the model whose numbers stand beside the paper's main tables."""
 
 
 def contenders() -> list[str]:
@@ -280,7 +284,7 @@ def _result(scale: str, started: float, setting: Setting, part: Part, at: At, me
             "blocks": "line",
             "budgets": list(BUDGETS),
             "widest_read": setting.widest_read,
-            "train_length": TRAIN_LENGTH,
+            "train_length": setting.lessons.length,
             "pre_query_documents": setting.lessons.pre_query,
             "query_aware_documents": setting.lessons.query_aware,
             "choosing_documents": setting.lessons.choosing,

@@ -20,6 +20,13 @@ from keepset.paper.eviction.pool import Place, Pool, pooled, titles, with_interv
 from keepset.paper.results import Results
 from keepset.paper.table import Table
 
+OWN_TABLES = {
+    "Qwen2.5-3B-Instruct": "tab:pq3b8k, tab:pq3b16k",
+    "Llama-3.1-8B-Instruct": "tab:pqllama8k, tab:pqllama16k",
+    "Qwen2.5-32B-Instruct": "tab:pq32b8k, tab:pq32b16k",
+}
+"""Models whose tables have labels of their own in the paper; run at scale ``paper`` alone."""
+ANY_QUERY_FS = ("Llama-3.1-8B-Instruct", "Qwen2.5-32B-Instruct")
 SHARE_NOTE = (
     "n: questions the model answers with everything visible; shares are of these. Square brackets: 95 % Wilson "
     "interval. -: not run."
@@ -40,12 +47,28 @@ def query_aware_tables(results: Results) -> list[Table]:
 
 def pre_query_tables(results: Results) -> list[Table]:
     """``tab:pq8k`` and its like, per model, length and mode."""
-    return with_rows(pre_query_table(pool, mode) for pool in pooled(results) for mode in pool.modes)
+    return _pre_query(pool for pool in pooled(results) if pool.model not in OWN_TABLES)
+
+
+def pre_query_tables_of(model: str, results: Results) -> list[Table]:
+    """The same of one model: ``tab:pq3b8k`` and its like."""
+    return _pre_query(pool for pool in pooled(results) if pool.model == model)
+
+
+def _pre_query(pools: Iterable[Pool]) -> list[Table]:
+    return with_rows(pre_query_table(pool, mode) for pool in pools for mode in pool.modes)
 
 
 def any_query_tables(results: Results) -> list[Table]:
     """``tab:pq-staleany``, where the control was run."""
-    return with_rows([any_query_table(pooled(results))])
+    pools = [pool for pool in pooled(results) if pool.model not in ANY_QUERY_FS]
+    return with_rows([any_query_table(pools, "tab-pq-staleany")])
+
+
+def any_query_fs_tables(results: Results) -> list[Table]:
+    """``tab:pq-staleany-fs``: second family and largest scale."""
+    pools = [pool for pool in pooled(results) if pool.model in ANY_QUERY_FS]
+    return with_rows([any_query_table(pools, "tab-pq-staleany-fs")])
 
 
 def seeds_tables(results: Results) -> list[Table]:
@@ -136,7 +159,7 @@ def query_aware_table(pools: list[Pool]) -> Table:
     )
 
 
-def any_query_table(pools: list[Pool]) -> Table:
+def any_query_table(pools: list[Pool], name: str) -> Table:
     """``tab:pq-staleany``: corrections first is no way to guess the register that is asked for."""
     columns = titles(pools, "pre_query")
     rows: list[tuple[str, ...]] = []
@@ -150,7 +173,7 @@ def any_query_table(pools: list[Pool]) -> Table:
                         (pool.subject, f"{pool.length:,}", mode, percent(budget), str(pool.solved(condition)), *cells)
                     )
     return Table(
-        name="tab-pq-staleany",
+        name=name,
         caption=(
             "Shortcut control for the register log, pre-query: the same documents, any register asked, so that it is "
             "seldom the corrected one. Share of the questions answered with everything visible that are still answered."

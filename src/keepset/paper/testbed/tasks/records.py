@@ -1,4 +1,4 @@
-"""Records in natural language: one fact per sentence, a question at the end (paper, Section 6).
+"""Records in natural language: one fact per sentence, a question at the end (paper, Section 7).
 
 prefix     <|im_start|>user
 block 0    The code for NARO is 4821.
@@ -41,6 +41,8 @@ class RecordExample(Example):
     """Token ids of the answers to choose from, the gold one among them, in random order."""
     text: str = ""
     """What ``tokens`` says, without a leading token the tokenizer adds by itself."""
+    sentences: tuple[str, ...] = ()
+    """What each block says."""
     obsolete: KeepSet = frozenset()
     """Blocks that hold earlier values of the queried name."""
 
@@ -52,16 +54,22 @@ def sample_records(
     stale: int = 0,
     n: int = 1,
     n_candidates: int = 4,
+    first: int = 0,
+    before: str = "",
 ) -> list[RecordExample]:
     """``n`` examples of ``n_records`` sentences; the queried name is written ``stale`` times before its current value.
 
     With ``stale`` 0 every name is written once. Otherwise about half of the sentences update earlier ones, also of
     other names, so that "now" does not give the queried record away. Wrong candidates are the obsolete values,
     then codes from outside the context: with codes from inside, the answer could be found by elimination.
-    Example i depends on ``seed`` and i only.
+    Example i depends on ``seed`` and i only; ``first`` is the number of the first one. ``before`` is a sentence that
+    stands before the records and is none.
     """
     _check(tokenizer, n_records, stale, n, n_candidates)
-    return [_sample(tokenizer, np.random.default_rng((seed, i)), n_records, stale, n_candidates) for i in range(n)]
+    return [
+        _sample(tokenizer, np.random.default_rng((seed, i)), n_records, stale, n_candidates, before)
+        for i in range(first, first + n)
+    ]
 
 
 def nonce_records(
@@ -101,7 +109,7 @@ def _nonce(
     if not RECORD.search(sentence):
         raise ValueError(f"nonce: expected a record such as 'The code for NARO is 4821.', got {sentence!r}")
     for _ in range(NONCE_DRAWS):
-        name, code = _name(int(rng.integers(NAMES.keys))), str(rng.choice(CODES))
+        name, code = key_name(int(rng.integers(NAMES.keys))), str(rng.choice(CODES))
         if name in whole or code in whole:
             continue
         written = RECORD.sub(lambda found: f"{found[1]}{name}{found[2]}{code}", sentence)  # noqa: B023
@@ -112,7 +120,12 @@ def _nonce(
 
 
 def _sample(
-    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, n_records: int, stale: int, n_candidates: int
+    tokenizer: PreTrainedTokenizerBase,
+    rng: np.random.Generator,
+    n_records: int,
+    stale: int,
+    n_candidates: int,
+    before: str,
 ) -> RecordExample:
     if stale:
         groups = sample_groups(rng, 1, n_records, 1, stale + 1, NAMES)
@@ -128,39 +141,65 @@ def _sample(
     sentences = []
     for i, (key, code) in enumerate(zip(keys, codes, strict=False)):
         verb = "is now" if key in keys[:i] else "is"
-        sentences.append(f"The code for {_name(key)} {verb} {code}. ")
+        sentences.append(f"The code for {key_name(key)} {verb} {code}.")
     wrong = [codes[i] for i in writes] + codes[n_records:]
     choices = rng.permutation([codes[current], *wrong[: max(n_candidates - 1, stale)]]).tolist()
+    asked = Asked(key_name(queried), codes[current], choices)
+    return write_example(tokenizer, sentences, asked, frozenset({current}), frozenset(writes), before)
 
-    text, start = _prompt(tokenizer, sentences, f"What is the code for {_name(queried)}?", _name(queried))
-    edges = accumulate((len(sentence) for sentence in sentences), initial=start)
+
+@dataclass(frozen=True)
+class Asked:
+    """The question at the end."""
+
+    name: str
+    code: int
+    choices: list[int]
+    """Codes to choose from, ``code`` among them."""
+
+
+def write_example(
+    tokenizer: PreTrainedTokenizerBase,
+    sentences: list[str],
+    asked: Asked,
+    evidence: KeepSet,
+    obsolete: KeepSet = frozenset(),
+    before: str = "",
+) -> RecordExample:
+    """Sentences and a question as tokens, one block a sentence."""
+    said = [f"{sentence} " for sentence in sentences]
+    text, start = _prompt(tokenizer, before, said, asked.name)
+    edges = accumulate((len(sentence) for sentence in said), initial=start)
     tokens, blocks = tokenise(tokenizer, text, list(pairwise(edges)))
-    answers = {code: continuation(tokenizer, text, tokens, f" {code}") for code in choices}
+    answers = {code: continuation(tokenizer, text, tokens, f" {code}") for code in asked.choices}
     return RecordExample(
         tokens=torch.tensor(tokens),
         blocks=blocks,
         query=Span(blocks[-1].stop, len(tokens)),
-        answer=answers[codes[current]],
-        family=frozenset({frozenset({current})}),
-        candidates=tuple(answers[code] for code in choices),
+        answer=answers[asked.code],
+        family=frozenset({evidence}),
+        candidates=tuple(answers.values()),
         text=text,
-        obsolete=frozenset(writes),
+        sentences=tuple(sentences),
+        obsolete=obsolete,
     )
 
 
-def _name(key: int) -> str:
+def key_name(key: int) -> str:
+    """Two syllables."""
     return SYLLABLES[key // NAMES.members] + SYLLABLES[key % NAMES.members]
 
 
-def _prompt(tokenizer: PreTrainedTokenizerBase, sentences: list[str], question: str, name: str) -> tuple[str, int]:
+def _prompt(tokenizer: PreTrainedTokenizerBase, before: str, sentences: list[str], name: str) -> tuple[str, int]:
     """Everything up to the answer, and where the first sentence starts. The answer's sentence is begun for the
     model, so that the next token is the code and forced choice compares codes, not ways to start a reply."""
-    records = "".join(sentences)
-    opening = f"The code for {name} is"
+    lead = f"{before} " if before else ""
+    records = lead + "".join(sentences)
+    question, opening = f"What is the code for {name}?", f"The code for {name} is"
     if not tokenizer.chat_template:
-        return f"{records}\nQuestion: {question}\nAnswer: {opening}", 0
+        return f"{records}\nQuestion: {question}\nAnswer: {opening}", len(lead)
     chat, start = chat_prompt(tokenizer, f"{records}\n{question}")
-    return chat + opening, start
+    return chat + opening, start + len(lead)
 
 
 def _check(tokenizer: PreTrainedTokenizerBase, n_records: int, stale: int, n: int, n_candidates: int) -> None:
