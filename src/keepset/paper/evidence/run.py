@@ -43,6 +43,8 @@ class Setting(BaseModel):
     """Of SQuAD dev."""
     tuning: int
     """Paragraphs of other articles, on which the threshold of what a text is about is chosen."""
+    fresh: int
+    """Paragraphs of SQuAD dev, on which it is judged."""
     two_hop: int
     """Constructed documents."""
     documents: int = 40
@@ -59,10 +61,10 @@ class Setting(BaseModel):
 def settings(scale: str) -> tuple[Setting, ...]:
     """Sizes of a scale; ``small`` and ``paper`` ask the same of the same models."""
     if scale == "smoke":
-        return (Setting(model=TINY, questions=3, tuning=3, two_hop=2, documents=2, replies=1, part=2),)
+        return (Setting(model=TINY, questions=3, tuning=3, fresh=3, two_hop=2, documents=2, replies=1, part=2),)
     return (
-        Setting(model=SMALL_MODEL, questions=200, tuning=600, two_hop=60),
-        Setting(model=LARGE_MODEL, questions=60, tuning=100, two_hop=60, replies=0, halves=0),
+        Setting(model=SMALL_MODEL, questions=200, tuning=600, fresh=600, two_hop=60),
+        Setting(model=LARGE_MODEL, questions=60, tuning=100, fresh=60, two_hop=60, replies=0, halves=0),
     )
 
 
@@ -77,7 +79,7 @@ def jobs(scale: str, data: Path = DATA) -> Jobs:
                 every[f"{folder}/{SQUAD}/{file_name(tool)}-{part}"] = partial(
                     run_tool, scale, setting, data, SQUAD, tool, part
                 )
-        for split, size in ((TUNE, setting.tuning), (DEV, setting.questions)):
+        for split, size in ((TUNE, setting.tuning), (DEV, setting.fresh)):
             for part in parts(size, setting.part):
                 every[f"{folder}/about/{split}-{part}"] = partial(
                     run_about, scale, setting.model, data, split, size, setting.part, part
