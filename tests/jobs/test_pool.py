@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +16,7 @@ import torch
 from keepset.jobs import label, open_pool
 from keepset.jobs.engines import check_engine
 from keepset.jobs.labelling import Loaded, own_device
-from keepset.jobs.pool import Here, Pool, WorkerLost
+from keepset.jobs.pool import MOST_LOSSES, Crew, Event, Here, Pool, WorkerLost
 from keepset.jobs.processes import Processes
 from tests.background import in_background
 from tests.jobs.conftest import Write, row
@@ -57,6 +58,34 @@ def test_workers_that_never_start_stop_the_job(tmp_path: Path) -> None:
     (tmp_path / "dies").touch()
     with pytest.raises(ChildProcessError, match="4 in a row ended before they were ready: killed by SIGKILL"):
         squared(Squares(tmp_path), [1])
+
+
+def test_workers_that_never_start_are_no_reason_to_stop_one_that_works() -> None:
+    class OneOfTwo(Crew):
+        """The first worker works; the second one is lost before it is ready, as often as it is made."""
+
+        def __init__(self) -> None:
+            self.events: deque[Event] = deque()
+            self.made = 0
+
+        def launch(self, number: int) -> int:
+            self.made += 1
+            self.events.append(Event(self.made, "ready", "one") if number == 0 else Event(self.made, "lost", "killed"))
+            return self.made
+
+        def send(self, worker: int, task: int) -> None:
+            self.events.append(Event(worker, "done", task**2))
+
+        def wait(self) -> Event:
+            return self.events.popleft()
+
+        def dismiss(self, worker: int) -> None:
+            """There is nothing to end."""
+
+    crew = OneOfTwo()
+    with Pool[int, int](crew, 2) as pool:
+        assert dict(pool.run(range(10))) == {task: task**2 for task in range(10)}
+    assert crew.made > 2 + MOST_LOSSES
 
 
 def test_workers_must_have_loaded_the_same(tmp_path: Path) -> None:

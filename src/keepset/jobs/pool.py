@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Generic, Literal, NamedTuple, Protocol, Self, TypeVar
 
 MOST_LOSSES = 4
-"""Workers that one task may end, and that may end in a row before they are ready."""
+"""Workers that one task may end, and that may end in a row before they are ready while no task is done."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -86,7 +86,7 @@ class Pool(Generic[T, R]):
         self._losses: dict[int, int] = {}
         """By task: how many workers were lost over it."""
         self._early = 0
-        """Workers lost in a row before they were ready."""
+        """Workers lost in a row before they were ready, while nobody else got anything done."""
         self._identity: Any = None
 
     def __enter__(self) -> Self:
@@ -145,6 +145,7 @@ class Pool(Generic[T, R]):
         else:
             task = self._busy.pop(worker)
             self._losses.pop(id(task), None)
+            self._early = 0
             self._idle.append(worker)
             return task, value
         return None
