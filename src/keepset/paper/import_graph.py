@@ -58,7 +58,7 @@ REPORTING = (
 )
 """Files of the laboratory that know of no experiment: what a number, a table and an experiment are."""
 LIBRARY = ("base", *STAGES)
-LABORATORY = ("reporting", "testbed", "experiments", "bench", "eviction", "evidence", "natural")
+LABORATORY = ("reporting", "testbed", "experiments", "bench", "eviction", "evidence", "natural", "pretrained")
 """In reading order as well; what has no folder of its own here is among the experiments."""
 TRACKED_FRONT = ("quickstart", "kvpress")
 """What of the laboratory runs a command as it stands, and so imports the front."""
