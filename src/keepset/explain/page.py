@@ -45,6 +45,7 @@ table { border-collapse: collapse; width: 100%; font-size: .875rem; }
 th { text-align: left; font-weight: 600; color: var(--soft); white-space: nowrap; }
 th, td { padding: .28rem .7rem .28rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.role { white-space: nowrap; }
 .dot { color: var(--mark); }
 .says { min-width: 14rem; overflow-wrap: anywhere; }
 .bar { display: inline-block; height: .6em; background: var(--bar); border-radius: 2px; margin-left: .5em; }
@@ -143,7 +144,7 @@ def _anyway(parts: Sequence[PartReport]) -> str:
 
 def _part(report: Findings, part: PartReport, prefix: str) -> str:
     rows = "".join(
-        f'<tr><td>{part.role(number)}</td><td class="number"><a href="#{prefix}{number}">{number}</a></td>'
+        f'<tr><td class="role">{part.role(number)}</td><td class="number"><a href="#{prefix}{number}">{number}</a></td>'
         f'<td>{_bar(part.restored[number], part.worth)}</td><td class="says" dir="auto">'
         f"{escape(report.text(report.blocks[number]))}</td></tr>"
         for number in (*part.evidence, *part.others, *part.close)
