@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 from keepset import seeds
 from keepset.explain.explanation import explain
 from keepset.explain.report import Report
@@ -93,17 +95,8 @@ def run_replies(scale: str, name: str, data: Path, size: int, part_size: int, pa
     started = time.monotonic()
     model, tokenizer = loaded(name)
     chosen = article_questions(data)[:size][part * part_size : (part + 1) * part_size]
-    explained: list[Explained] = []
     with one_thread():
-        for asked in chosen:
-            reports: list[Report] = []
-            spent = spend(
-                model,
-                lambda asked=asked, reports=reports: reports.append(  # type: ignore[misc]
-                    explain(model, tokenizer, asked.context, asked.question, blocks=asked.sentences)
-                ),
-            )
-            explained.append(Explained(asked, reports[0], spent))
+        explained = [explain_one(model, tokenizer, asked) for asked in chosen]
     return run_result(
         "evidence",
         scale,
@@ -115,6 +108,16 @@ def run_replies(scale: str, name: str, data: Path, size: int, part_size: int, pa
         metrics=list(reply_metrics(explained)),
         command=f"keepset bench evidence --data FOLDER --only {name}/{REPLIES}/explain-{part}",
     )
+
+
+def explain_one(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, asked: Asked) -> Explained:
+    reports: list[Report] = []
+
+    def work() -> None:
+        reports.append(explain(model, tokenizer, asked.context, asked.question, blocks=asked.sentences))
+
+    spent = spend(model, work)
+    return Explained(asked, reports[0], spent)
 
 
 def reply_metrics(explained: Sequence[Explained]) -> Iterator[Metric]:
