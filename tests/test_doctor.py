@@ -78,6 +78,7 @@ def test_every_number_type_is_measured_and_threads_are_put_back() -> None:
         torch.set_num_threads(threads)
     assert all(str(dtype).removeprefix("torch.") in said["faster here"] for dtype in doctor.MEASURED)
     assert "times as fast as one" in said["threads"]
+    assert "times as fast as float32" in said["int8"]
 
 
 @pytest.mark.usefixtures("cache")

@@ -1,14 +1,18 @@
-"""Products of whole numbers on a CPU: weights int8 per output channel, activations int8 per row at run time.
+"""Products of whole numbers on a CPU: weights rounded per output channel, activations per row at run time.
 
     model, tokenizer = keepset.load_model("qwen2.5-coder-1.5b-instruct", quantize="int8")
-    speedup()                                             # is it worth it here? float32 seconds over int8 seconds
+    speedup()                                             # what it is worth here: float32 seconds over int8 seconds
 
 Every row has a scale of its own, so what a row becomes does not depend on the rows beside it: everything the engine
 promises (a block hidden is a block never read) still holds. Attention, norms, embeddings and the head stay as they are.
-Fast where the processor multiplies int8 (AVX512-VNNI, AMX); elsewhere slower than float32, which stays the default.
+
+The products are FBGEMM's, which torch has on x86 alone. ``torch._int_mm`` would run elsewhere too, and is slower than
+float32 on x86 without VNNI; ``quantize_dynamic`` is FBGEMM with one scale for all rows.
 """
 
+import math
 import time
+import warnings
 from typing import Literal, cast, get_args
 
 import torch
@@ -16,11 +20,14 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 Quantize = Literal["int8"]
-LARGEST = 127
-ROWS = 256
-"""Rows multiplied at a time: more, and the int32 result leaves the processor's cache."""
-FEWEST_ROWS, MULTIPLE = 17, 8
-"""``torch._int_mm`` wants more than 16 rows, and on some devices widths that are multiples of 8."""
+LARGEST = 90
+"""Of a rounded activation or weight. Without VNNI, FBGEMM adds two products of an activation (raised by ``LARGEST``
++ 1, because it has no sign there) and a weight in 16 bits: 2 × 181 × 90 = 32,580 fits, 127 × 127 would be cut off. The
+same on every processor, so that labels do not depend on which one made them."""
+SPREAD = 16
+"""Neighbouring inputs that are mixed before rounding: one that is much larger than the others would set the row's scale
+alone and round the others away. More than 16 cost a tenth of a prefill and were no closer to float32."""
+ENGINE, PRODUCT = "fbgemm", "linear_with_input_q_dq_qweight_dq_output_fp32"
 
 
 def check_quantize(quantize: str | None) -> Quantize | None:
@@ -33,52 +40,80 @@ def check_quantize(quantize: str | None) -> Quantize | None:
 class Int8Linear(nn.Module):
     """A linear layer by int8 products, scaled back in float32."""
 
-    weight: Tensor
     scale: Tensor
     bias: Tensor | None
+    mixing: Tensor
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
-        whole, scale = rounded(linear.weight.detach().float())
-        self.register_buffer("weight", whole)  # (out, in)
-        self.register_buffer("scale", scale.mT.contiguous())  # (1, out)
-        self.register_buffer("bias", None if linear.bias is None else linear.bias.detach())
+        self.register_buffer("mixing", mixing(linear.in_features), persistent=False)
+        weight = self._mixed(linear.weight.detach().float())
+        scale = largest(weight)[:, 0] / LARGEST
+        self.register_buffer("scale", scale)  # (out,) what a unit stands for; also what tells rounded models apart
+        self.register_buffer("bias", None if linear.bias is None else linear.bias.detach().float())
+        self._packed = packed(weight, scale)
 
     def forward(self, inputs: Tensor) -> Tensor:
-        rows = inputs.reshape(-1, self.in_features)
-        parts = [self._multiplied(part) for part in rows.split(ROWS)]
-        return torch.cat(parts).to(inputs.dtype).view(*inputs.shape[:-1], self.out_features)
+        if inputs.requires_grad and torch.is_grad_enabled():
+            raise ValueError("quantize: expected no gradients through int8 layers; load the model without quantize")
+        rows = self._mixed(inputs.reshape(-1, self.in_features).float())
+        size = largest(rows)
+        product = getattr(torch.ops.quantized, PRODUCT)
+        result: Tensor = product(rows.div_(size), 1 / LARGEST, LARGEST + 1, self._packed).mul_(size)
+        if self.bias is not None:
+            result.add_(self.bias)
+        return result.to(inputs.dtype).view(*inputs.shape[:-1], self.out_features)
 
-    def _multiplied(self, rows: Tensor) -> Tensor:
-        """(R, in) -> (R, out) float32."""
-        whole, scale = rounded(rows.float())
-        missing = max(0, FEWEST_ROWS - len(whole))
-        products = torch._int_mm(nn.functional.pad(whole, (0, 0, 0, missing)), self.weight.mT)[: len(rows)]
-        result = products.float().mul_(scale).mul_(self.scale)
-        return result if self.bias is None else result.add_(self.bias)
+    def _mixed(self, rows: Tensor) -> Tensor:
+        """(R, in) -> (R, in), every neighbourhood turned by the same matrix: inputs and weights alike, so that products
+        stay what they are."""
+        return (rows.reshape(-1, len(self.mixing)) @ self.mixing).view(rows.shape)
 
 
-def rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """(R, C) -> int8 of the same shape, and (R, 1) what a unit stands for in each row."""
-    scale = rows.abs().amax(-1, keepdim=True).clamp(min=torch.finfo(torch.float32).tiny) / LARGEST
-    return (rows / scale).round_().to(torch.int8), scale
+def mixing(width: int) -> Tensor:
+    """(S, S) a Hadamard matrix with S the largest power of two that divides ``width``, at most ``SPREAD``."""
+    matrix = torch.ones(1, 1)
+    while len(matrix) < min(SPREAD, width & -width):
+        matrix = torch.cat([torch.cat([matrix, matrix], 1), torch.cat([matrix, -matrix], 1)])
+    return matrix / math.sqrt(len(matrix))
+
+
+def largest(rows: Tensor) -> Tensor:
+    """(R, C) -> (R, 1) the largest magnitude of each row, never zero."""
+    found: Tensor = torch.linalg.vector_norm(rows, torch.inf, -1, keepdim=True)
+    return found.clamp_(min=torch.finfo(torch.float32).tiny)
+
+
+def packed(weight: Tensor, scale: Tensor) -> torch.ScriptObject:
+    """(out, in) rounded and laid out as FBGEMM reads it."""
+    with warnings.catch_warnings():  # torch wants to be rid of quantized tensors; nothing else fills this form
+        warnings.filterwarnings("ignore", ".*quantized tensor creation", UserWarning)
+        zero = torch.zeros(len(scale), dtype=torch.long)
+        whole = torch.quantize_per_channel(weight, scale.double(), zero, 0, torch.qint8)
+    found: torch.ScriptObject = torch.ops.quantized.linear_prepack(whole, None)
+    return found
+
+
+def check_processor() -> None:
+    """FBGEMM has to be there."""
+    if ENGINE not in torch.backends.quantized.supported_engines or not hasattr(torch.ops.quantized, PRODUCT):
+        raise ValueError(
+            f"quantize: expected torch with {ENGINE}'s int8 products (x86, torch 2.13), got torch {torch.__version__} "
+            f"with {', '.join(torch.backends.quantized.supported_engines)}; leave quantize out here"
+        )
 
 
 def quantized(model: PreTrainedModel) -> PreTrainedModel:
-    """``model`` itself, with every linear layer but the head replaced."""
+    """``model`` itself, with every linear layer but the head replaced; it can no longer be trained."""
+    check_processor()
     head = model.get_output_embeddings()
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear) and child is not head:
-                if child.in_features % MULTIPLE or child.out_features % MULTIPLE:
-                    raise ValueError(
-                        f"quantize: expected layers whose widths are multiples of {MULTIPLE}, got {name} of "
-                        f"{child.in_features} to {child.out_features}; leave quantize out for {type(model).__name__}"
-                    )
                 setattr(module, name, Int8Linear(child))
     model.config.quantize = "int8"  # part of every fingerprint of the model
-    return model
+    return model.requires_grad_(False)
 
 
 def quantization(model: PreTrainedModel) -> Quantize | None:

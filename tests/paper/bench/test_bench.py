@@ -20,6 +20,7 @@ def test_every_benchmark_has_a_name_a_command_and_a_table() -> None:
         "evidence",
         "natural",
         "reliability",
+        "int8",
         "kvpress",
     ]
     for experiment in benches:
@@ -33,7 +34,7 @@ def test_every_benchmark_has_a_name_a_command_and_a_table() -> None:
 
 def test_an_unknown_benchmark_is_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"benchmark: expected one of engine, memory, .*, reliability, kvpress, got 'teachers'"
+        ValueError, match=r"benchmark: expected one of engine, memory, .*, reliability, int8, kvpress, got 'teachers'"
     ):
         find_bench("teachers")
 

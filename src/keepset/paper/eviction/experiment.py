@@ -9,6 +9,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from keepset.paper.bench.models import short_name
 from keepset.paper.eviction.columns import CAUSAL, CONTROL, MODES, ORACLE, Arm
 from keepset.paper.eviction.figure import scale_figure
 from keepset.paper.eviction.orderings import eviction_claims, eviction_orderings
@@ -35,8 +36,9 @@ def evicted(times: int, condition: str, *arms: Arm, regime: str = "pre_query") -
     """Shares still answered by the largest model at a multiple of the training length, mode global, main budget."""
 
     def here(results: Results) -> str:
-        model = SETTINGS[results.run().scale][-1].short_name
-        found = [pool for pool in pooled(results) if (pool.model, pool.times) == (model, times)]
+        setting = SETTINGS[results.run().scale][-1]
+        models = (setting.short_name, short_name(setting.model, None))  # rounded or not
+        found = [pool for pool in pooled(results) if pool.model in models and pool.times == times]
         found = [pool for pool in found if pool.conditions([condition])]
         if not found:
             return f"not run at {times} × the routers' training length"

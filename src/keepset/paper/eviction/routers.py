@@ -73,16 +73,20 @@ Trained = dict[Target, list[BlockRouter]]
 
 
 def eviction_routers(
-    folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, lessons: Lessons
+    folder: Path,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    lessons: Lessons,
+    regimes: Sequence[Regime],
 ) -> dict[Regime, Trained]:
-    """The saved routers of every regime; a regime that lacks some is trained and saved now."""
-    return {regime: _routers(folder / regime, model, tokenizer, regime, lessons) for regime in REGIMES}
+    """The saved routers of some regimes; a regime that lacks some is trained and saved now."""
+    return {regime: _routers(folder / regime, model, tokenizer, regime, lessons) for regime in regimes}
 
 
 def _routers(
     folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, regime: Regime, lessons: Lessons
 ) -> Trained:
-    folders = {target: [folder / f"{target}-{seed}" for seed in range(ROUTER_SEEDS)] for target in TARGETS[regime]}
+    folders = {target: [folder / f"{target}-{seed}" for seed in router_seeds(target)] for target in TARGETS[regime]}
     if not all(each.exists() for found in folders.values() for each in found):
         documents = router_documents(tokenizer, lessons.documents(regime), lessons.length)
         learning = router_examples(model, tokenizer, documents, regime, TARGETS[regime])
@@ -93,11 +97,16 @@ def _routers(
             tried = {steps: train_arm(model, regime, learning, target, [0], steps) for steps in lessons.steps}
             kept = {steps: evidence_kept(found[0], choosing) for steps, found in tried.items()}
             chosen[target] = max(kept, key=lambda steps: (kept[steps], -steps))
-            routers = train_arm(model, regime, learning, target, range(ROUTER_SEEDS), chosen[target])
+            routers = train_arm(model, regime, learning, target, router_seeds(target), chosen[target])
             for router, each in zip(routers, folders[target], strict=True):
                 router.save_pretrained(each)
         write_json(folder / "steps.json", chosen)
     return {target: [load_block_router(each) for each in found] for target, found in folders.items()}
+
+
+def router_seeds(target: Target) -> range:
+    """Only the causal arm is shown from several initializations."""
+    return range(ROUTER_SEEDS if target == "causal" else 1)
 
 
 def chosen_steps(folder: Path, regime: Regime) -> dict[str, int]:

@@ -64,6 +64,7 @@ class Setting:
     widest_read: float
     """The largest budget in the modes that read what is kept anew: half of the blocks cost half a prefill a policy."""
     quantize: Quantize | None = None
+    regimes: tuple[Regime, ...] = REGIMES
 
     @property
     def short_name(self) -> str:
@@ -77,15 +78,25 @@ OTHER_MODELS = ("Qwen/Qwen2.5-3B-Instruct", "meta-llama/Llama-3.1-8B-Instruct", 
 SETTINGS: dict[str, tuple[Setting, ...]] = {
     "smoke": (Setting("tiny", ((512, 1),), 2, Lessons(2, 1, 1, (2, 5)), 0.5),),
     "small": (
-        Setting("smollm2-135m-instruct", ((1_024, 8), (2_048, 8)), 4, Lessons(128, 192, 16), 0.5),
-        Setting("qwen2.5-coder-1.5b-instruct", ((1_024, 15), (2_048, 15)), 2, Lessons(48, 192, 8), 0.25),
+        Setting(
+            "smollm2-135m-instruct", ((1_024, 8), (2_048, 8)), 4, Lessons(32, 192, 8), 0.25, regimes=("pre_query",)
+        ),
+        Setting(
+            "qwen2.5-coder-1.5b-instruct",
+            ((1_024, 15), (2_048, 15)),
+            2,
+            Lessons(32, 192, 8),
+            0.25,
+            quantize="int8",
+            regimes=("pre_query",),
+        ),
     ),
     "paper": (
         *(Setting(model, ((8_192, 1), (16_384, 1)), 60, PAPER_LESSONS, 0.5) for model in OTHER_MODELS),
         Setting("Qwen/Qwen2.5-7B-Instruct", ((8_192, 1), (16_384, 1), (32_768, 1)), 60, PAPER_LESSONS, 0.5),
     ),
 }
-"""By scale; last the model whose numbers stand beside the paper's main tables."""
+"""By scale; last the model whose numbers stand beside the paper's main tables. On a CPU the question is never known."""
 
 
 def contenders() -> list[str]:
@@ -152,16 +163,15 @@ Judged = tuple[bool, bool | None]
 
 
 def measure_policy(scale: str, setting: Setting, part: Part, policy: str) -> RunResult:
-    """One policy in its regimes and all modes on the documents of one part."""
+    """One policy in its regimes, of those that are run, and all modes on the documents of one part."""
     started = time.monotonic()
     outcomes: list[dict[Cell, Judged]] = []
     for reading in readings(part):
         found: dict[Cell, Judged] = {}
         blind = rankings(scale, setting, reading, policy, None) if reading.asked else {}
         for condition, asked in reading.asked.items():
-            aware = rankings(scale, setting, reading, policy, asked)
-            ranked: dict[Regime, dict[int | None, Tensor]] = {"pre_query": blind, "query_aware": aware}
-            for regime, scores in ranked.items():
+            for regime in setting.regimes:
+                scores = blind if regime == "pre_query" else rankings(scale, setting, reading, policy, asked)
                 judged = judge(reading, asked, scores, setting.widest_read)
                 found |= {
                     (condition, regime, mode, seed, budget): each for (mode, seed, budget), each in judged.items()
@@ -235,7 +245,8 @@ def rankings(scale: str, setting: Setting, reading: Reading, name: str, asked: i
 def routed(scale: str, setting: Setting) -> dict[Regime, dict[str, dict[int | None, Policy]]]:
     """Regime -> arm -> seed -> router."""
     model, tokenizer = loaded(setting.model, setting.quantize)
-    trained = eviction_routers(routers_folder(scale, setting.short_name), model, tokenizer, setting.lessons)
+    folder = routers_folder(scale, setting.short_name)
+    trained = eviction_routers(folder, model, tokenizer, setting.lessons, setting.regimes)
     return {
         regime: {target: {seed: Routed(router) for seed, router in enumerate(found)} for target, found in arms.items()}
         for regime, arms in trained.items()
@@ -271,7 +282,7 @@ def _result(scale: str, started: float, setting: Setting, part: Part, at: At, me
     steps = {}
     if at.get("policy") in TARGETS["pre_query"]:
         folder = routers_folder(scale, setting.short_name)
-        found = {regime: chosen_steps(folder, regime).get(str(at["policy"])) for regime in REGIMES}
+        found = {regime: chosen_steps(folder, regime).get(str(at["policy"])) for regime in setting.regimes}
         steps = {f"{regime}_steps": number for regime, number in found.items() if number is not None}
     return run_result(
         NAME,

@@ -18,9 +18,10 @@ from keepset import seeds
 from keepset.models.bundled import fetch, fetched
 from keepset.paper.experiment import Experiment, Jobs, Report, run_result
 from keepset.paper.kvpress import peer
+from keepset.paper.quickstart import cost
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
-from keepset.paper.statistics import share
+from keepset.paper.statistics import clustered_share
 from keepset.paper.table import Table, with_interval
 from keepset.quickstart import QUICKSTART_RUN, FactSheet, QuickstartSize, sample_sheets
 from keepset.text.example import answer_tokens
@@ -85,13 +86,14 @@ def question_sheet(tokenizer: PreTrainedTokenizerBase, facts: FactSheet) -> dict
 
 def metrics(outcomes: dict[str, Any]) -> list[Metric]:
     """Shares of the answers given from everything, and what reading cost in dense prefills."""
-    dense = [right for document in outcomes["dense"] for right in document]
-    seconds = outcomes["seconds"]
+    dense, seconds = outcomes["dense"], outcomes["seconds"]
     found = []
     for ratio, kept in outcomes["kept"].items():
-        after = [right for document in kept for right in document]
-        counted = [now for now, before in zip(after, dense, strict=True) if before]
-        found.append(share("preserved", sum(counted), len(counted), policy="kvzip", budget=float(ratio)))
+        still = [
+            sum(now and before for now, before in zip(after, whole, strict=True))
+            for after, whole in zip(kept, dense, strict=True)
+        ]
+        found.append(clustered_share("preserved", still, list(map(sum, dense)), policy="kvzip", budget=float(ratio)))
         cost = seconds[ratio] / seconds["dense"]
         found.append(Metric(what="prefills", at={"policy": "kvzip", "budget": float(ratio)}, value=cost, n=len(kept)))
     return found
@@ -111,7 +113,7 @@ def kvpress_table(results: Results) -> Table:
             (
                 f"{policy} (keepset, lines)",
                 *(with_interval(own.metric("preserved", policy=policy, budget=budget)) for budget in budgets),
-                *["-"] * len(budgets),
+                *(cost(own, policy, budget) for budget in budgets),
             )
             for policy in own.coordinates("policy")
         ),
@@ -128,9 +130,9 @@ def kvpress_table(results: Results) -> Table:
         rows=tuple(rows),
         notes=(
             f"{run.counts['answers']} answers about {run.counts['documents']} documents in kvpress's environment "
-            f"({peers}); intervals (Wilson) are over answers and too narrow, because answers about one document are "
-            "not independent. kvpress keeps a share of all keys after a dense prefill; keepset a share of the lines, "
-            "mode global. -: not measured here (see the prune bench).",
+            f"({peers}). Square brackets: 95 % interval, clustered by document. kvpress keeps a share of all keys "
+            "after a dense prefill, which is in its prefills; keepset a share of the lines, mode global, whose prefill "
+            "shrinks with the budget: its prefills are what choosing took.",
         ),
     )
 
