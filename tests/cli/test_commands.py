@@ -181,7 +181,7 @@ def test_reproduce_runs_what_is_missing_once(tmp_path: Path, monkeypatch: pytest
     from keepset.paper.results import Results
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(teachers, "SEEDS", {"single-hop": 1})
+    monkeypatch.setattr(teachers, "SEEDS", {"single-hop": (0,)})
     monkeypatch.setattr(teachers, "find_preset", lambda scale: short_smoke)
     monkeypatch.setattr(sanity, "MIXTURES", ("single-hop",))
     results = tmp_path / "results"

@@ -99,7 +99,7 @@ def test_standard_input_without_text_is_one_clear_line(
         (("report.txt", "--budget", "a lot"), "budget: expected a share of the tokens (0.25)"),
         (("report.txt", "--budget", "1.5"), "budget: expected a share in (0, 1]"),
         (("nowhere.txt",), "nowhere.txt: expected a text file"),
-        (("empty.txt",), "text: expected some text to compress"),
+        (("empty.txt",), "empty.txt: expected some text, got only white space"),
         (("report.txt", "--question", " "), "question: expected some text"),
         (("folder",), "out: expected a folder for what is kept of many texts, got none; give one with --out"),
         (("report.txt", "--workers", "2"), "out: expected a folder for what is kept of many texts"),

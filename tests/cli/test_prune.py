@@ -86,7 +86,7 @@ def test_prune_then_ask(keepset: Keepset, tmp_path: Path, how: tuple[str, ...]) 
         ((*PRUNE[:4], "--out", "model", "--policy", "h2o"), "model: expected a new folder or one that holds only"),
         (("prune", "none.txt", *PRUNE[2:], "--policy", "h2o"), "none.txt: expected a text file"),
         (("ask", "model", "Which?"), "expected a pruned document"),
-        (("ask", "doc.pruned", "Which?"), "expected a pruned document"),
+        (("ask", "doc.pruned", "Which?"), "expected a folder written by 'keepset prune', got none"),
     ],
 )
 def test_errors_are_one_clear_line_and_leave_nothing(

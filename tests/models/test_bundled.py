@@ -141,7 +141,7 @@ def test_a_disk_that_runs_full_leaves_nothing(entry: BundledModel, monkeypatch: 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(bundled, "convert_gguf", full)
+    monkeypatch.setattr(bundled, "_convert", full)
     with pytest.raises(OSError, match="ran full; nothing was kept"):
         fetch(NAME)
     assert left_behind() == []
@@ -157,7 +157,7 @@ def test_what_a_kill_left_is_cleared_by_the_next_fetch(
         time.sleep(60)
 
     with monkeypatch.context() as patch:
-        patch.setattr(bundled, "convert_gguf", wait)
+        patch.setattr(bundled, "_convert", wait)
         process = in_background(fetch, NAME)
     while not converting.exists() and process.exitcode is None:
         time.sleep(0.01)

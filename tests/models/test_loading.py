@@ -12,7 +12,8 @@ from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTraine
 from keepset.models import loading
 from keepset.models.bundled import BUNDLED
 from keepset.models.gguf_file import convert_gguf, load_gguf
-from keepset.models.loading import check_named_model, default_dtype, has_fast_bfloat16, load_model
+from keepset.models.loading import default_dtype, has_fast_bfloat16, load_model
+from keepset.models.naming import check_named_model
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,21 @@ from typing import Annotated
 import typer
 
 from keepset.cli.job import Address, Engine, ShardRows, Split, Workers, columns_given, say_finished, stoppable
-from keepset.cli.shared import Blocks, Device, Effort, Model, ModelOrDefault, Quantize, example, out_console, say, topic
+from keepset.cli.shared import (
+    Blocks,
+    Device,
+    Effort,
+    Model,
+    ModelOrDefault,
+    Quantize,
+    check_asked,
+    example,
+    out_console,
+    say,
+    topic,
+)
 from keepset.files import check_output, write_text
+from keepset.text.reading import check_context
 
 commands = topic()
 labels_app = typer.Typer(
@@ -38,13 +51,16 @@ def explain(
     quantize: Quantize = None,
 ) -> None:
     """Which sentences of a text a reply rests on, sentence by sentence; and whether the text answers at all."""
+    for path in (html, None if str(json) == "-" else json):
+        if path:
+            check_output(path)
+    check_context(context)
+    check_asked(model, question)
+
     from keepset.explain import explain_file
     from keepset.explain.report import html_page, json_text
     from keepset.models.quantize import check_quantize
 
-    for path in (html, None if str(json) == "-" else json):
-        if path:
-            check_output(path)
     reports = explain_file(context, model, question, answer, blocks, effort, device, yes, check_quantize(quantize))
     if str(json) == "-":
         sys.stdout.write(json_text(reports))
@@ -86,17 +102,21 @@ def label(
     ] = False,
 ) -> None:
     """Evidence sets for every row of a data set, as Parquet; run the same command again to go on."""
+    columns = columns_given(column or [])
+    if out is not None:
+        check_output(out, folder=True)
+    elif not estimate:
+        raise ValueError("out: expected a folder for the labels, got none; give one with --out")
+    check_asked(model)
+
     from keepset.jobs import estimate as estimate_labelling
     from keepset.jobs import label as label_data
     from keepset.models.quantize import check_quantize
 
-    columns, rounded = columns_given(column or []), check_quantize(quantize)
-    if estimate:
+    rounded = check_quantize(quantize)
+    if estimate or out is None:
         say(estimate_labelling(data, model, blocks, effort, device, rounded, workers, columns, split))
         return
-    if out is None:
-        raise ValueError("out: expected a folder for the labels, got none; give one with --out")
-    check_output(out, folder=True)
     where = (workers, engine, address)
     with stoppable():
         done = label_data(data, model, out, blocks, effort, shard_rows, device, rounded, *where, columns, split)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from keepset.cli.shared import Device, ModelOrDefault, example, out_console, topic
+from keepset.cli.shared import Device, ModelOrDefault, check_asked, example, out_console, topic
 
 commands = topic()
 
@@ -20,6 +20,8 @@ def explore(
     device: Device = "cpu",
 ) -> None:
     """A page on this machine: what a reply rests on, what of a document to keep, and the paper claim by claim."""
+    check_asked(model)
+
     from keepset.explore.server import explore as serve_page
 
     def tell(text: str) -> None:

@@ -8,9 +8,10 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from keepset.cli.job import Address, Engine, ShardRows, Split, Workers, columns_given, say_finished, stoppable
-from keepset.cli.shared import Device, Model, Quantize, err_console, example, out_console, say, topic
+from keepset.cli.shared import Device, Model, Quantize, check_asked, err_console, example, out_console, say, topic
 from keepset.files import check_output, write_text
 from keepset.terminal import harmless
+from keepset.text.reading import check_context, read_context
 
 commands = topic()
 
@@ -27,11 +28,12 @@ def train(
     device: Device = "cpu",
 ) -> None:
     """Train a router on labels: it scores the blocks of new documents for 'keepset prune'."""
+    check_output(out, folder=True)
+
     from keepset.jobs.training import train as train_router
     from keepset.routers.network import check_replaceable
     from keepset.routers.trained_blocks import describe
 
-    check_output(out, folder=True)
     check_replaceable(out)
     router = train_router(labels, model, regime, target, steps, seed, device)
     router.save_pretrained(out)
@@ -76,16 +78,18 @@ def prune(
     quantize: Quantize = None,
 ) -> None:
     """Keep what a document's later questions will need, and really drop the rest; no question needed yet."""
-    from keepset.models.quantize import check_quantize
-    from keepset.pruning.commands import prune_text
-    from keepset.text.reading import read_context
-
     check_output(out, folder=True)
     if text:
         check_output(text)
+    written = read_context(document)
+    check_asked(model, [] if question is None else [question])
+
+    from keepset.models.quantize import check_quantize
+    from keepset.pruning.commands import prune_text
+
     with err_console.status("reading the document"):  # shows on a terminal alone
         chosen = (policy, router, budget, mode, blocks, question)
-        pruned = prune_text(read_context(document), model, *chosen, out, force, device, check_quantize(quantize))
+        pruned = prune_text(written, model, *chosen, out, force, device, check_quantize(quantize))
     if text:
         write_text(text, pruned.text + "\n")
     pruned.report().show(out_console)
@@ -101,6 +105,11 @@ def ask(
     device: Device = "cpu",
 ) -> None:
     """Ask a pruned document; the dropped parts are not read again."""
+    if not pruned.is_dir():
+        raise ValueError(
+            f"{pruned}: expected a folder written by 'keepset prune', got {'a file' if pruned.exists() else 'none'}"
+        )
+
     from keepset.pruning.commands import load_pruned_context
 
     with err_console.status("answering"):
@@ -134,14 +143,15 @@ def compress(
     split: Split = None,
 ) -> None:
     """Make texts short for any engine: their most useful sentences, whole and in order; one goes to standard output."""
-    from keepset.compression.commands import compress_standard_input, compress_text
-    from keepset.text.reading import read_context
-
     if out is not None:
         _compress_many(document, out, budget, question, device, (workers, engine, address), shard_rows, column, split)
         return
     if document.is_dir() or workers or address or engine != "local" or column or split:
         raise ValueError("out: expected a folder for what is kept of many texts, got none; give one with --out")
+    check_context(document)
+
+    from keepset.compression.commands import compress_standard_input, compress_text
+
     if str(document) == "-":
         compress_standard_input(budget, question, device)
         return
@@ -163,10 +173,11 @@ def _compress_many(
     column: list[str] | None,
     split: str | None,
 ) -> None:
+    check_output(out, folder=True)
+
     from keepset.compression.compressor import parse_text_budget
     from keepset.jobs import compress_data
 
-    check_output(out, folder=True)
     columns, allowed = columns_given(column or []), parse_text_budget(budget)
     with stoppable():
         done = compress_data(data, out, allowed, question, shard_rows, device, *where, columns, split)

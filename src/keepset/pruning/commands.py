@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import cast
 
-from keepset.models.loading import check_named_model, load_model
+from keepset.models.loading import load_model
+from keepset.models.naming import check_named_model
 from keepset.models.quantize import Quantize
 from keepset.policies import Routed, check_name
 from keepset.pruning.budget import Budget
