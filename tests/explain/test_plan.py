@@ -43,6 +43,22 @@ def test_no_limit_goes_on(
     assert keepset.explain(model, tokenizer, CONTEXT, QUESTION, "4821", max_new_tokens=1, max_minutes=math.inf).blocks
 
 
+def test_several_questions_are_refused_before_the_first_is_explained(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was finished would be lost with the one that is refused."""
+    seconds = iter([1e-6, 10.0, 10.0])
+    monkeypatch.setattr(plan, "timings", lambda model, tokens: (next(seconds), 1e-6))
+    reports = keepset.explain(model, tokenizer, CONTEXT, [QUESTION, QUESTION], max_new_tokens=1)
+    assert len(reports) == 2, "the machine became slow after it had been judged"
+    monkeypatch.setattr(plan, "timings", lambda model, tokens: (10.0, 10.0))
+    written = []
+    monkeypatch.setattr("keepset.explain.explanation.Writer", lambda *_: written.append(1))
+    with pytest.raises(ValueError, match="cost: expected at most 10 minutes"):
+        keepset.explain(model, tokenizer, CONTEXT, [QUESTION, QUESTION], max_new_tokens=1)
+    assert not written
+
+
 def test_the_plan_comes_first_and_the_bar_goes(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
     quiet, watched = (Console(force_terminal=terminal, record=True, width=200) for terminal in (False, True))
     for console in (quiet, watched):

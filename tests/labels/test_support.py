@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from keepset.blocks import Example, KeepSet, Span
 from keepset.interventions import Ask, Executor, Fast, Reading
-from keepset.labels.support import MOST_BLOCKS, Support, SupportEffort, find_support
+from keepset.labels.support import MOST_BLOCKS, PARTNERS, Support, SupportEffort, find_support
 from keepset.labels.worth import NEARLY_ALL, Answer
 from keepset.text.example import TextExample, text_example
 from tests.labels.conftest import Loaded
@@ -116,6 +116,19 @@ def test_a_chain_is_one_set(effort: str) -> None:
     assert found.evidence == {2, 5}
     assert found.others == set()
     assert found.total == pytest.approx(1.0)
+
+
+def test_few_blocks_are_read_beside_the_best_one_and_the_other_half_is_among_them() -> None:
+    """Of two sentences that each give a word, in a long text."""
+    many, halves = 40, (7, 31)
+
+    def rule(keep: KeepSet) -> list[float]:
+        return [GIVEN if half in keep else LOST for half in halves]
+
+    answer = answer_of(rule, many)
+    assert find_support(answer).evidence == set(halves)
+    pairs = [keep for keep in cast(Ruled, answer.executor).asked if len(keep) == 2]
+    assert len(pairs) <= PARTNERS
 
 
 def test_the_current_value_and_not_the_obsolete_one() -> None:

@@ -292,6 +292,23 @@ def test_held_context_is_not_computed_again(llama: PreTrainedModel) -> None:
     assert executor.cost.since(before).tokens == 4
 
 
+def test_a_prompt_cut_before_its_question_shares_the_context_that_is_held(llama: PreTrainedModel) -> None:
+    cut = Example(RAGGED.tokens[:-1], RAGGED.blocks, Span(RAGGED.query.start, len(RAGGED.tokens) - 1), RAGGED.answer)
+    said = (int(RAGGED.tokens[-1]), 5)
+    everything: KeepSet = frozenset(range(4))
+    asks = [Ask(cut, keep, (said,)) for keep in (everything, everything - {1}, frozenset({2}))]
+    alone = numbers(Fast(llama).read(asks))
+    executor = Fast(llama)
+    with executor.hold([RAGGED, cut]):
+        executor.generate([Ask(RAGGED, everything, ((5,),))], 3)
+        before = executor.cost.copy()
+        executor.read(asks[:1])
+        spent = executor.cost.since(before).tokens
+        shared = numbers(executor.read(asks))
+    torch.testing.assert_close(shared, alone, atol=EXACT, rtol=0)
+    assert spent == len(cut.tokens) - RAGGED.blocks[-1].stop + len(said) - 1, "only what stands after the last block"
+
+
 def test_equal_keep_sets_run_once(llama: PreTrainedModel) -> None:
     executor = Fast(llama)
     found = executor.read([Ask(RAGGED, frozenset({1}), ((5,),))] * 3)

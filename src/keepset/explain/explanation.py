@@ -93,12 +93,9 @@ def explain(
     """
     if isinstance(question, list | tuple):
         _check_no_answer(answer)
-        return [
-            explain(
-                model, tokenizer, context, one, None, blocks, effort, max_new_tokens, max_minutes, console, attention
-            )
-            for one in question
-        ]
+        check_cost(model, tokenizer, context, question, blocks, effort, max_new_tokens, max_minutes, attention)
+        rest = (None, blocks, effort, max_new_tokens, math.inf, console, attention)
+        return [explain(model, tokenizer, context, one, *rest) for one in question]
     began = time.perf_counter()
     check_support_effort(effort)  # before a model has worked for it
     attention = attention or effort != "evidence"
@@ -144,6 +141,24 @@ def explain(
             seconds=time.perf_counter() - began,
         ),
     )
+
+
+def check_cost(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    context: str,
+    questions: Sequence[str],
+    blocks: Blocks,
+    effort: SupportEffort,
+    max_new_tokens: int,
+    max_minutes: float,
+    attention: bool,
+) -> None:
+    """Refuses several questions before the first is explained: one that is refused later would lose those before it."""
+    check_support_effort(effort)
+    for question in sorted(questions, key=len)[-1:]:  # they share the text, so the longest costs most
+        prompt = text_example(tokenizer, context, question, NOT_YET, blocks)
+        make_plan(model, prompt, max_new_tokens, effort, attention or effort != "evidence").check(max_minutes)
 
 
 def find_supports(answer: Answer, parts: Sequence[Part], effort: SupportEffort, least_peak: float) -> list[Support]:

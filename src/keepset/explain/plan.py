@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from keepset.interventions import Executor
-from keepset.labels.support import SupportEffort
+from keepset.labels.support import MOST_BLOCKS, PARTNERS, SupportEffort
 from keepset.text.example import TextExample
 
 MAX_MINUTES = 10.0
@@ -34,7 +34,7 @@ class Plan:
     tokens: int
     """Of the reply, the question, every block alone, hidden where the effort asks for it, and the short replies."""
     more_tokens: int
-    """If no block is enough alone: of every block beside the best one."""
+    """If no block is enough alone: of the best one's partners, and of the sets that are grown from it and pruned."""
     steps: int
     """Tokens that are written, each by a forward of its own."""
     seconds_per_token: float
@@ -73,8 +73,7 @@ def make_plan(
     blocks = sum(len(span) for span in example.blocks)
     once = {
         "the prompt": n_tokens,
-        "the question with the text and without": n_tokens + len(example.query),
-        "the reply with everything and with nothing": 2 * after,
+        "question and reply with everything and with nothing": 2 * after,
         "every block alone": blocks + n_blocks * after,
         "the short replies": n_tokens + blocks // n_blocks + len(example.query),
     }
@@ -83,12 +82,13 @@ def make_plan(
         once["the evidence hidden"] = n_tokens + reply_tokens
     if attention:
         once["attention"] = n_tokens + reply_tokens
+    sets = min(PARTNERS, n_blocks - 1) + 2 * min(MOST_BLOCKS, n_blocks)
     per_token, per_step = timings(model, example.tokens[:TIMED_TOKENS])
     return Plan(
         n_blocks=n_blocks,
         prompt_tokens=n_tokens,
         tokens=sum(once.values()),
-        more_tokens=2 * blocks + n_blocks * after,
+        more_tokens=sets * (2 * blocks // n_blocks + after),
         steps=reply_tokens + 2 * min(SHORT_REPLY, reply_tokens),
         seconds_per_token=per_token,
         seconds_per_step=per_step,

@@ -199,18 +199,24 @@ class Worth:
     def restored(self, keeps: Sequence[KeepSet]) -> list[Restored]:
         """What is there when only the keep set is; the text must speak to the answer."""
         nothing, *found = self.answer.read_spoken([frozenset(), *keeps])
-        lead, counts = len(self.answer.lead), self.counts[: len(nothing)]
-        whole = counts * self.gains[: len(nothing)]
+        return [self._shares(each - nothing) for each in found]
+
+    def joined(self, keep: KeepSet, others: Sequence[KeepSet]) -> list[Restored]:
+        """What ``keep`` and each of ``others`` would restore together if every word were as likely as the likelier of
+        the two makes it: a guess that reads nothing new where all were read alone."""
+        nothing, first, *found = self.answer.read_spoken([frozenset(), keep, *others])
+        return [self._shares(torch.maximum(first, each) - nothing) for each in found]
+
+    def _shares(self, gains: Tensor) -> Restored:
+        """Of what the whole text gives, token by token."""
+        lead, counts = len(self.answer.lead), self.counts[: len(gains)]
+        whole, there = counts * self.gains[: len(gains)], counts * gains
         asks = self.whole and bool(whole[:lead].any())
-        there = [counts * (each - nothing) for each in found]
-        return [
-            Restored(
-                answer=float(each[lead:].sum() / whole[lead:].sum()),
-                question=float(each[:lead].sum() / whole[:lead].sum()) if asks else 1.0,
-                both=float(each.sum() / whole.sum()),
-            )
-            for each in there
-        ]
+        return Restored(
+            answer=float(there[lead:].sum() / whole[lead:].sum()),
+            question=float(there[:lead].sum() / whole[:lead].sum()) if asks else 1.0,
+            both=float(there.sum() / whole.sum()),
+        )
 
     def scores(self, keeps: Sequence[KeepSet]) -> list[Score]:
         """The same for the searches of ``interventions``, which ask whether a keep set is enough."""

@@ -17,7 +17,7 @@ from keepset.interventions.executors.base import MAX_TOKENS, Executor, is_out_of
 from keepset.interventions.executors.layout import Job, Layout, lay_out, read_logits, sequence_tokens
 from keepset.interventions.executors.packing import patterns_of, reach_of, slots_of, visible_positions, who_reads_whom
 from keepset.interventions.executors.trie import Path, pieces, plan
-from keepset.interventions.operators import Operator
+from keepset.interventions.operators import Mask, Operator
 from keepset.models.cache import KeysValues, kept, lend
 from keepset.models.masks import expand, model_mask
 
@@ -59,16 +59,32 @@ class Fast(Executor):
     def __init__(self, model: PreTrainedModel, operator: Operator | None = None, max_tokens: int = MAX_TOKENS) -> None:
         super().__init__(model, operator, max_tokens)
         self._holding: dict[int, Example] = {}  # by identity; the reference keeps the identity from being reused
+        self._same: dict[int, int] = {}
         self._trunks: dict[int, Path] = {}
 
     @contextmanager
     def hold(self, examples: Sequence[Example]) -> Iterator[None]:
-        """Inside, the first and longest path of each example (the clean one, asked first) serves later calls too."""
+        """Inside, the first and longest path of each example (the clean one, asked first) serves later calls too.
+
+        Examples that differ only after their last block, as a prompt cut before its question does, share one.
+        """
         self._holding = {id(example): example for example in examples}
+        self._same = self._sharing(examples)
         try:
             yield
         finally:
-            self._holding, self._trunks = {}, {}
+            self._holding, self._same, self._trunks = {}, {}, {}
+
+    def _sharing(self, examples: Sequence[Example]) -> dict[int, int]:
+        """Example -> the first one with the same blocks, by identity. Replacements may differ, so only under a mask."""
+        if not isinstance(self.operator, Mask):
+            return {}
+        first: dict[object, int] = {}
+        names = {}
+        for example in examples:
+            end = example.blocks[-1].stop if example.blocks else 0
+            names[id(example)] = first.setdefault((example.blocks, tuple(example.tokens[:end].tolist())), id(example))
+        return names
 
     def _run(self, jobs: list[Job], temperature: float) -> None:
         def finish(done: Forward) -> None:
@@ -91,7 +107,7 @@ class Fast(Executor):
             if key not in layouts:  # the examples of a synthetic batch share their layouts
                 layouts[key] = lay_out(visible_positions(example, view.visible), lengths)
             path = Path(job, layouts[key], pieces(example, view.string))
-            by_example.setdefault(id(example), []).append(path)
+            by_example.setdefault(self._same.get(id(example), id(example)), []).append(path)
         ready = []
         for name, paths in by_example.items():
             trunk = self._trunks.get(name)

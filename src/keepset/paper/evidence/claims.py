@@ -33,7 +33,7 @@ def evidence_claims(results: Results) -> list[Claim]:
                 for what, words, bar in (("first", "first", FIRST), ("exactly", "and no other named", EXACTLY)):
                     metric = pool.share(what)
                     found.append(at_least(f"Gold sentence {words}, {name} ({model})", metric, bar))
-        if pool := Pool(results, model, SQUAD, KEEPSET):
+        if (pool := Pool(results, model, SQUAD, KEEPSET)) and any_rival(results, model):
             found.append(nothing_better(results, model, pool))
         if own := shares(results, model, DEV, OWN):
             found.append(
@@ -61,6 +61,10 @@ def at_most(claim: str, metric: Metric, bar: float) -> Claim:
 
 def _claim(claim: str, metric: Metric, verdict: str) -> Claim:
     return Claim(claim, BEYOND, interval(metric), f"{metric.n} questions", told(verdict, metric.n))
+
+
+def any_rival(results: Results, model: str) -> bool:
+    return any(Pool(results, model, SQUAD, tool) for tool in SHOWN if tool != KEEPSET)
 
 
 def nothing_better(results: Results, model: str, ours: Pool) -> Claim:

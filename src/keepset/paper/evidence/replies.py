@@ -17,9 +17,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from keepset import seeds
 from keepset.explain.explanation import explain
 from keepset.explain.report import Report
+from keepset.models.quantize import Quantize
 from keepset.paper.bench.engine.run import spend
 from keepset.paper.bench.engine.tally import Spent
-from keepset.paper.bench.models import loaded
+from keepset.paper.bench.models import loaded, short_name
 from keepset.paper.bench.timing import one_thread
 from keepset.paper.evidence.measure import mean, told
 from keepset.paper.evidence.units import DEV, FILES, RUN, Unit
@@ -90,10 +91,12 @@ def article_units(data: Path) -> list[Unit]:
     ]
 
 
-def run_replies(scale: str, name: str, data: Path, size: int, part_size: int, part: int) -> RunResult:
+def run_replies(
+    scale: str, name: str, quantize: Quantize | None, data: Path, size: int, part_size: int, part: int
+) -> RunResult:
     """Explains the model's reply to every question of a part."""
     started = time.monotonic()
-    model, tokenizer = loaded(name)
+    model, tokenizer = loaded(name, quantize)
     chosen = article_questions(data)[:size][part * part_size : (part + 1) * part_size]
     with one_thread():
         explained = [explain_one(model, tokenizer, asked) for asked in chosen]
@@ -101,12 +104,12 @@ def run_replies(scale: str, name: str, data: Path, size: int, part_size: int, pa
         "evidence",
         scale,
         started,
-        at={"model": name, "questions": REPLIES, "part": part},
+        at={"model": short_name(name, quantize), "questions": REPLIES, "part": part},
         config={"questions": REPLIES, "sentences": SENTENCES, "threads": 1},
         seeds={"evaluation": seeds.EVALUATION.seed(RUN, DRAW)},
         counts={"questions": len(chosen), "sentences": sum(len(asked.sentences) for asked in chosen)},
         metrics=list(reply_metrics(explained)),
-        command=f"keepset bench evidence --data FOLDER --only {name}/{REPLIES}/explain-{part}",
+        command=f"keepset bench evidence --data FOLDER --only {short_name(name, quantize)}/{REPLIES}/explain-{part}",
     )
 
 

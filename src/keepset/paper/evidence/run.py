@@ -10,11 +10,13 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 import torch
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset import seeds
+from keepset.models.quantize import Quantize
 from keepset.paper.bench.engine import peers
-from keepset.paper.bench.models import TINY, loaded
+from keepset.paper.bench.models import TINY, loaded, short_name
 from keepset.paper.bench.timing import one_thread
 from keepset.paper.evidence.about import OURS, run_about, run_about_documents
 from keepset.paper.evidence.documents import document_units, outcome_of_each
@@ -39,6 +41,10 @@ class Setting(BaseModel):
 
     model: str
     """Bundled model, or 'tiny' for untrained weights."""
+    quantize: Quantize | None = None
+    """How its weights are rounded."""
+    tools: tuple[str, ...] = Field(default_factory=lambda: tuple(TOOLS))
+    """Those that are asked."""
     questions: int
     """Of SQuAD dev."""
     tuning: int
@@ -57,6 +63,14 @@ class Setting(BaseModel):
     """Random half-masks of the linear datamodelling score; they cost more than all of keepset, so none for a large
     model."""
 
+    @property
+    def name(self) -> str:
+        """In files and tables."""
+        return short_name(self.model, self.quantize)
+
+    def loaded(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+        return loaded(self.model, self.quantize)
+
 
 def settings(scale: str) -> tuple[Setting, ...]:
     """Sizes of a scale; ``small`` and ``paper`` ask the same of the same models."""
@@ -64,6 +78,17 @@ def settings(scale: str) -> tuple[Setting, ...]:
         return (Setting(model=TINY, questions=3, tuning=3, fresh=3, two_hop=2, documents=2, replies=1, part=2),)
     return (
         Setting(model=SMALL_MODEL, questions=200, tuning=600, fresh=600, two_hop=60),
+        Setting(
+            model=SMALL_MODEL,
+            quantize="int8",
+            tools=("keepset evidence",),
+            questions=200,
+            tuning=0,
+            fresh=0,
+            two_hop=0,
+            documents=0,
+            halves=0,
+        ),
         Setting(model=LARGE_MODEL, questions=60, tuning=100, fresh=60, two_hop=60, replies=0, halves=0),
     )
 
@@ -73,9 +98,9 @@ def jobs(scale: str, data: Path = DATA) -> Jobs:
     explanations, two-hop questions, documents."""
     every: Jobs = {}
     for setting in settings(scale):
-        folder = f"{NAME}/{setting.model}"
+        folder = f"{NAME}/{setting.name}"
         for part in parts(setting.questions, setting.part):
-            for tool in TOOLS:
+            for tool in setting.tools:
                 every[f"{folder}/{SQUAD}/{file_name(tool)}-{part}"] = partial(
                     run_tool, scale, setting, data, SQUAD, tool, part
                 )
@@ -84,11 +109,11 @@ def jobs(scale: str, data: Path = DATA) -> Jobs:
                 every[f"{folder}/about/{split}-{part}"] = partial(
                     run_about, scale, setting.model, data, split, size, setting.part, part
                 )
-        if document_units():
+        if setting.documents:
             every[f"{folder}/about/{OURS}-0"] = partial(run_about_documents, scale, setting.model)
         for part in parts(setting.replies, setting.part):
             every[f"{folder}/{REPLIES}/explain-{part}"] = partial(
-                run_replies, scale, setting.model, data, setting.replies, setting.part, part
+                run_replies, scale, setting.model, setting.quantize, data, setting.replies, setting.part, part
             )
         for name, size in (
             (ARTICLES, setting.replies),
@@ -96,7 +121,7 @@ def jobs(scale: str, data: Path = DATA) -> Jobs:
             (DOCUMENTS, min(setting.documents, len(document_units()))),
         ):
             for part in parts(size, setting.part):
-                for tool in TOOLS:
+                for tool in setting.tools:
                     every[f"{folder}/{name}/{file_name(tool)}-{part}"] = partial(
                         run_tool, scale, setting, data, name, tool, part
                     )
@@ -114,17 +139,17 @@ def file_name(tool: str) -> str:
 def run_tool(scale: str, setting: Setting, data: Path, questions: str, tool: str, part: int) -> RunResult:
     """One tool on one part of one set of questions."""
     started = time.monotonic()
-    model, tokenizer = loaded(setting.model)
+    model, tokenizer = setting.loaded()
     with one_thread():
         truths = part_truths(setting, data, questions, part)
         ready = TOOLS[tool](model, tokenizer)
-        warm_up(setting.model)
+        warm_up(model)
         outcomes = [outcome(ready, truth, model) for truth in truths]
     return run_result(
         NAME,
         scale,
         started,
-        at={"model": setting.model, "questions": questions, "tool": tool, "part": part},
+        at={"model": setting.name, "questions": questions, "tool": tool, "part": part},
         config={
             "questions": questions,
             "part_size": setting.part,
@@ -136,14 +161,14 @@ def run_tool(scale: str, setting: Setting, data: Path, questions: str, tool: str
         seeds={"evaluation": seeds.EVALUATION.seed(RUN), "intervention": seeds.INTERVENTION.seed(RUN)},
         counts={"questions": len(truths), "sentences": sum(truth.task.n_blocks for truth in truths)},
         metrics=[*metrics(outcomes), *(outcome_of_each(truths, outcomes) if questions == DOCUMENTS else ())],
-        command=f"keepset bench {NAME} --data FOLDER --only {setting.model}/{questions}/{file_name(tool)}-{part}",
+        command=f"keepset bench {NAME} --data FOLDER --only {setting.name}/{questions}/{file_name(tool)}-{part}",
     )
 
 
 @lru_cache(maxsize=1)
 def part_truths(setting: Setting, data: Path, questions: str, part: int) -> list[Truth]:
     """The questions of a part, with what has been read of them so far."""
-    model, tokenizer = loaded(setting.model)
+    model, tokenizer = setting.loaded()
     chosen = part_units(setting, data, questions)[part * setting.part : (part + 1) * setting.part]
     return [truth_of(unit, model, tokenizer, setting.halves) for unit in chosen]
 
@@ -158,8 +183,7 @@ def part_units(setting: Setting, data: Path, questions: str) -> list[Unit]:
 
 
 @lru_cache(maxsize=1)
-def warm_up(name: str) -> None:
+def warm_up(model: PreTrainedModel) -> None:
     """The first forward of a process pays for allocations; nobody's time."""
-    model, _ = loaded(name)
     with torch.inference_mode():
         model(torch.arange(64, device=model.device)[None], use_cache=False)
