@@ -15,7 +15,7 @@ from keepset.paper.result import RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import share
 from keepset.paper.table import Table
-from keepset.paper.teachers import teacher_seeds
+from keepset.paper.teachers import MULTIHOP, teacher_seeds
 from keepset.paper.testbed.routers import build_router, renamed_stream, router_input, score_blocks
 from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.tasks.oracle import read_records
@@ -45,14 +45,14 @@ def chain_results(untrained_teachers: Path, tmp_path_factory: pytest.TempPathFac
 def test_every_arm_is_a_run_of_its_own(chain_results: Results) -> None:
     results = chain_results.of("chains")
     arms = ("unrouted", *chains.ARMS)
-    assert list(results.runs) == [f"chains/five-task-{teacher}-{arm}" for teacher in (0, 1) for arm in arms]
+    assert list(results.runs) == [f"chains/pointers-first-{teacher}-{arm}" for arm in arms for teacher in (0, 1)]
     for arm in chains.ARMS:
-        at = {"arm": arm, "teacher": 1, "condition": "multihop", "k": 3}
+        at = {"arm": arm, "teacher": 1, "condition": MULTIHOP, "k": 3}
         assert len(results.values("routed", **at)) == len(results.values("chain_recall", **at)) == 2
         for record in range(3):
             assert list(results.select("recall", record=record, **at)["router_seed"]) == [0, 1]
     for arm in ("dense", "random"):
-        assert results.metric("routed", arm=arm, teacher=0, condition="multihop").n == chains.EXAMPLES["smoke"]
+        assert results.metric("routed", arm=arm, teacher=0, condition=MULTIHOP).n == chains.EXAMPLES["smoke"]
 
 
 def test_every_training_problem_is_measured_on_chains_of_its_own_order(untrained: Path, tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_every_training_problem_is_measured_on_chains_of_its_own_order(untrained
             assert results.value("recall", mixture=mixture, teacher=teachers[0], arm="annotated", record=record) == 1
     (table,) = tables(experiment, results).values()
     assert [row[1] for row in table.rows if row] == [
-        *("five-task-0", "five-task-1", "range of 2", "paper-chains-0", "paper-chains-1", "range of 2"),
-        *("paper-chains-long-2", "range of 4"),
+        *("pointers-first-0", "pointers-first-1", "range of 2", "paper-chains-0", "paper-chains-2", "range of 2"),
+        *("paper-chains-long-2", "five-task-0", "five-task-1", "range of 2", "range of 4"),
     ]
 
 
@@ -79,12 +79,12 @@ def measured(attention: tuple[int, ...], chain_alone: tuple[int, ...]) -> Result
     for teacher, (attended, alone) in enumerate(zip(attention, chain_alone, strict=True)):
         arms = dict.fromkeys(training_problem.COLUMNS, 100) | {"attention_max": attended, "annotated": alone}
         metrics = [share("routed", right, 100, arm=arm, layer=0) for arm, right in arms.items()]
-        metrics += [share("recall", (100, 5, 100)[i], 100, arm="attention_max", record=i) for i in range(3)]
+        metrics += [share("recall", (100, attended, 100)[i], 100, arm="attention_max", record=i) for i in range(3)]
         runs[f"training_problem/{teacher}"] = run_result(
             "training_problem",
             "small",
             0.0,
-            at={"mixture": training_problem.PAPER_PROBLEM, "teacher": teacher},
+            at={"mixture": training_problem.FIVE_TASK, "teacher": teacher},
             config={"n_blocks": 16},
             seeds={},
             counts={"examples": 100},
@@ -96,8 +96,8 @@ def measured(attention: tuple[int, ...], chain_alone: tuple[int, ...]) -> Result
 def test_claims_on_the_papers_chains_are_told_from_each_teacher() -> None:
     differs, ends, alone, *_ = training_problem.problem_claims(measured((20, 90), (100, 100)))
     assert (differs.verdict, ends.verdict, alone.verdict) == (HOLDS, HOLDS, HOLDS)
-    alike, _, one_leans_on_others, *_ = training_problem.problem_claims(measured((50, 52), (100, 30)))
-    assert (alike.verdict, one_leans_on_others.verdict) == (OPEN, FAILS)
+    alike, middle, one_leans_on_others, *_ = training_problem.problem_claims(measured((50, 52), (100, 30)))
+    assert (alike.verdict, middle.verdict, one_leans_on_others.verdict) == (OPEN, OPEN, FAILS)
 
 
 def test_an_arm_alone_gives_what_it_gave_beside_others(untrained: Path) -> None:
@@ -139,7 +139,7 @@ def test_hardened_chains_route_every_teacher(chain_results: Results) -> None:
 
 def test_oracles(chain_results: Results) -> None:
     results = chain_results.of("oracles")
-    assert list(results.runs) == ["oracles/five-task-0", "oracles/five-task-1"]
+    assert list(results.runs) == ["oracles/pointers-first-0", "oracles/pointers-first-1"]
     for arm in oracles.SELECTIONS:
         assert list(results.select("routed", arm=arm, teacher=0)["k"]) == list(oracles.BUDGETS)
     assert results.metric("routed", arm="attention_layer", layer=0, k=3, teacher=0)
@@ -152,7 +152,7 @@ def test_reports_of_chains(chain_results: Results) -> None:
     found = tables(chains.EXPERIMENT, chain_results)
     assert set(found) == {"tab-chain", "tab-chain-per-teacher", "tab-trace-supervision"}
     assert [row[0] for row in found["tab-chain-per-teacher"].rows] == ["seed 0", "seed 1"]
-    note = "2 five-task teachers; 6 examples, 2 router seeds, 128 labelled examples, 10 steps of 16; smoke scale"
+    note = "2 pointers-first teachers; 6 examples, 2 router seeds, 128 labelled examples, 10 steps of 16; smoke scale"
     assert found["tab-chain"].notes == (note,)
     assert set(tables(chains.EXPERIMENT, chain_results.of("chains"))) == {"tab-chain-per-teacher"}, "others need more"
     for experiment in (oracles.EXPERIMENT, chains.EXPERIMENT, hardened.EXPERIMENT):

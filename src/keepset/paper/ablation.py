@@ -38,7 +38,7 @@ from keepset.paper.routed import budget_blocks, top_blocks
 from keepset.paper.router_tables import Label, annotated_family, block_attention
 from keepset.paper.router_training import training_seeds
 from keepset.paper.table import Table, beside, bracket
-from keepset.paper.teachers import teacher_folder, teacher_seeds
+from keepset.paper.teachers import VALUE_FIRST, VALUE_FIRST_NOTE, teacher_folder, teacher_seeds
 from keepset.paper.testbed.teachers.teacher import load_teacher
 from keepset.paper.words import in_words
 from keepset.readouts import all_position_attention
@@ -46,7 +46,7 @@ from keepset.routers import KL, Coverage, Loss, SparseKL
 from keepset.routers.targets import acceptable_sets, as_distribution, uniform_over_sets
 
 NAME = "ablation"
-MIXTURE = "five-task"
+MIXTURE = VALUE_FIRST
 SOURCE = 0
 CONDITIONS = {"multihop": "Multi-hop", "unique_4x": "Unique 4×", "latest_write_4x": "Latest 4×"}
 ROUTER_SEEDS = {"smoke": 2, "small": 3, "paper": 3}
@@ -179,7 +179,7 @@ def ablation_table(results: Results) -> Table:
             ("Random gates", "", *with_papers["random"]),
             ("Dense teacher", "", *found["dense"]),
         ),
-        notes=(counts(results), budget(results)),
+        notes=(counts(results), budget(results), VALUE_FIRST_NOTE),
     )
 
 
@@ -201,7 +201,7 @@ def ablation_per_teacher_table(results: Results) -> Table:
         ),
         columns=("Condition", "Arm", *(f"seed {teacher}" for teacher in results.coordinates("teacher")), "paper"),
         rows=tuple(rows),
-        notes=(counts(results), budget(results)),
+        notes=(counts(results), budget(results), VALUE_FIRST_NOTE),
     )
 
 

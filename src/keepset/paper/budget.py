@@ -16,11 +16,11 @@ from keepset.paper.results import Results
 from keepset.paper.routed import family_scores, routed_correct, routed_probe, top_blocks
 from keepset.paper.statistics import bounds, pooled, share
 from keepset.paper.table import Figure, Table, bracket
-from keepset.paper.teachers import teacher_folder, teacher_seeds
+from keepset.paper.teachers import VALUE_FIRST, VALUE_FIRST_NOTE, teacher_folder, teacher_seeds
 from keepset.paper.testbed.teachers.teacher import load_teacher
 
 NAME = "budget"
-MIXTURE = "five-task"
+MIXTURE = VALUE_FIRST
 CONDITIONS = {"unique": "Unique retrieval", "multihop": "Multi-hop", "aggregation": "Aggregation"}
 EXAMPLES = {"smoke": 6, "small": 300, "paper": 300}
 
@@ -83,6 +83,7 @@ def budget_table(results: Results) -> Table:
         notes=(
             f"{run.scale.capitalize()} scale; n = {run.counts['examples']} examples per teacher and task, "
             f"{len(results.coordinates('teacher'))} {MIXTURE} teachers, contexts of {n_blocks} blocks.",
+            VALUE_FIRST_NOTE,
         ),
     )
 

@@ -5,7 +5,7 @@ Arms learn from the same examples in the same order, and each comes out as if it
 """
 
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -51,8 +51,9 @@ ARMS: dict[str, tuple[Loss, Label]] = {
 }
 
 
+@lru_cache(maxsize=1)
 def train(scale: str, mixture: str, teacher: int, condition: str, arm: str) -> list[Router]:
-    """One chain router per seed, on one teacher's labels of ``condition``."""
+    """One chain router per seed, on one teacher's labels of ``condition``; asked for again at once, the same ones."""
     model, config = load_teacher(teacher_folder(scale, mixture, teacher))
     loss, label = ARMS[arm]
     with torch.no_grad():

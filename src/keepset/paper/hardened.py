@@ -26,12 +26,12 @@ from keepset.paper.experiment import Difference, Experiment, Jobs, Report, run_r
 from keepset.paper.result import Coordinate, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table, bracket, spread
-from keepset.paper.teachers import teacher_folder, teacher_seeds
+from keepset.paper.teachers import VALUE_FIRST, VALUE_FIRST_NOTE, teacher_folder, teacher_seeds
 from keepset.paper.testbed.teachers.teacher import load_teacher
 
 NAME = "hardened"
 MIXTURE = "hardened"
-ROUTED = (MIXTURE, "five-task")
+ROUTED = (MIXTURE, VALUE_FIRST)
 """Mixtures whose teachers may follow chains."""
 CONDITION = "multihop_hardened"
 THREE_HOPS = "multihop_3hop"
@@ -139,7 +139,7 @@ def hardened_table(results: Results) -> Table:
             "Random",
         ),
         rows=tuple(rows[1:]),
-        notes=(training_note(results.run(source=SOURCE)),),
+        notes=(training_note(results.run(source=SOURCE)), VALUE_FIRST_NOTE),
     )
 
 

@@ -32,12 +32,12 @@ from keepset.paper.results import Results
 from keepset.paper.routed import top_blocks
 from keepset.paper.statistics import share
 from keepset.paper.table import Table, beside, spread
-from keepset.paper.teachers import teacher_seeds
+from keepset.paper.teachers import VALUE_FIRST, VALUE_FIRST_NOTE, teacher_seeds
 from keepset.readouts import answer_attention, pool_attention
 from keepset.readouts.layers import Layer, block_sums, visit_layers
 
 NAME = "per_query"
-MIXTURE = "five-task"
+MIXTURE = VALUE_FIRST
 CONDITIONS = ("multihop", "unique")
 BUDGET = 3
 EXAMPLES = {"smoke": 6, "small": 300, "paper": 300}
@@ -186,6 +186,7 @@ def per_query_table(results: Results) -> Table:
             f"{run.scale.capitalize()} scale; n = {run.counts['examples']} examples per teacher and task, "
             f"{len(results.coordinates('teacher'))} {MIXTURE} teachers. Causal: the blocks whose hiding costs the "
             "answer most.",
+            VALUE_FIRST_NOTE,
         ),
     )
 

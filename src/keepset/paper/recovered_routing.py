@@ -19,7 +19,7 @@ from keepset.paper.chain_routers import BATCH, training_note
 from keepset.paper.claim import Claim, every_claim
 from keepset.paper.dense import evaluation_batch
 from keepset.paper.experiment import Difference, Experiment, Jobs, Report, run_result
-from keepset.paper.recovery import BUDGET, CONDITIONS, MIXTURE
+from keepset.paper.recovery import BUDGET
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.routed import budget_blocks, chain_blocks, chain_recall, routed_correct, routed_probe, top_blocks
@@ -27,7 +27,7 @@ from keepset.paper.router_tables import Label, RouterTable, annotated_family, la
 from keepset.paper.router_training import fit_arm, training_seeds
 from keepset.paper.statistics import share
 from keepset.paper.table import Table, beside, bracket, spread
-from keepset.paper.teachers import teacher_folder
+from keepset.paper.teachers import VALUE_FIRST, VALUE_FIRST_NOTE, teacher_folder
 from keepset.paper.testbed.routers import score_blocks
 from keepset.paper.testbed.teachers.teacher import load_teacher
 from keepset.readouts import input_saliency
@@ -35,6 +35,8 @@ from keepset.routers import Coverage, table_stream
 from keepset.routers.targets import acceptable_sets
 
 NAME = "recovered_routing"
+MIXTURE = VALUE_FIRST
+CONDITIONS = ("unique", "latest_write", "multihop")
 TEACHER = 0
 BUDGETS = {"unique": 0.1, "latest_write": 0.1}
 """Fractions of the blocks; multi-hop keeps a chain's three."""
@@ -152,7 +154,7 @@ def recovered_routing_table(results: Results) -> Table:
         ),
         columns=("Estimator", "Multi-hop", "Unique", "Latest", "Whole chain kept"),
         rows=tuple(rows),
-        notes=(training_note(results.run()),),
+        notes=(training_note(results.run()), VALUE_FIRST_NOTE),
     )
 
 

@@ -23,12 +23,12 @@ from keepset.paper.result import Coordinate, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import Cells, crossed_difference, share
 from keepset.paper.table import Table, spread, with_paper
-from keepset.paper.teachers import teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, MULTIHOP, teacher_seeds
 from keepset.readouts import input_saliency
 
 NAME = "recovery"
-MIXTURE = "five-task"
-CONDITIONS = ("unique", "latest_write", "multihop")
+MIXTURE = FIVE_TASK
+CONDITIONS = ("unique", "latest_write", MULTIHOP)
 ALL = "mixture"
 """The condition of numbers over all three."""
 BUDGET = 3
@@ -130,8 +130,8 @@ def recovered_table(results: Results) -> Table:
     return Table(
         name="tab-recovered",
         caption=(
-            "Recovery estimators: agreement with the hidden annotations, mean over five-task teachers (the paper's, of "
-            "one teacher, in brackets) and range. Cover: the label holds an annotated sufficient set."
+            f"Recovery estimators: agreement with the hidden annotations, mean over {MIXTURE} teachers (the paper's, "
+            "of one teacher, in brackets) and range. Cover: the label holds an annotated sufficient set."
         ),
         columns=(
             "Estimator",

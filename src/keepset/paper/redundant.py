@@ -34,12 +34,12 @@ from keepset.paper.result import At, Coordinate, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import share
 from keepset.paper.table import Table, with_interval, with_paper
-from keepset.paper.teachers import teacher_seeds
+from keepset.paper.teachers import VALUE_FIRST, VALUE_FIRST_NOTE, teacher_seeds
 from keepset.paper.testbed.tasks.nonce import nonce_blocks
 from keepset.paper.testbed.teachers.config import TeacherConfig
 
 NAME = "redundant"
-MIXTURES = ("five-task", "hardened")
+MIXTURES = (VALUE_FIRST, "hardened")
 CONDITION = "multihop_redundant"
 EXAMPLES = {"smoke": 6, "small": 300, "paper": 300}
 SEARCHED = {"smoke": 3, "small": 60, "paper": 100}
@@ -230,6 +230,7 @@ def redundant_table(results: Results) -> Table:
         rows=tuple(rows),
         notes=(
             f"n = {counts['examples']}; greedy and ours on the first {counts['searched']}, where the teacher answers.",
+            VALUE_FIRST_NOTE,
         ),
     )
 
@@ -278,14 +279,15 @@ def families_table(results: Results) -> Table:
             "n",
         ),
         rows=tuple(rows[:-1]),
+        notes=(VALUE_FIRST_NOTE,),
     )
 
 
 PAPER_REDUNDANT: dict[tuple[Coordinate, ...], tuple[str, ...]] = {
-    ("five-task", 0): ("1.00", "0.003", "0.000", "0.007", "1.17", "0.27"),
-    ("five-task", 1): ("0.99", "0.000", "0.000", "0.037", "1.07", "0.33"),
-    ("five-task", 2): ("1.00", "0.007", "0.000", "0.063", "0.98", "0.36"),
-    ("five-task", 4): ("0.82", "0.067", "0.110", "0.270", "1.19", "0.29"),
+    (VALUE_FIRST, 0): ("1.00", "0.003", "0.000", "0.007", "1.17", "0.27"),
+    (VALUE_FIRST, 1): ("0.99", "0.000", "0.000", "0.037", "1.07", "0.33"),
+    (VALUE_FIRST, 2): ("1.00", "0.007", "0.000", "0.063", "0.98", "0.36"),
+    (VALUE_FIRST, 4): ("0.82", "0.067", "0.110", "0.270", "1.19", "0.29"),
 }
 """Dense; cover by floored, greedy, attention; singletons in and off chain. Seed 3 never learned chains."""
 

@@ -5,15 +5,18 @@ chain: what does each readout of the teacher find, and is the chain enough? One 
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import torch
 from scipy.stats import chi2_contingency
+from torch import Tensor
 
 from keepset import seeds
 from keepset.interventions import Fast, GoldToken, Probe
 from keepset.paper.chain_routers import CHAIN
-from keepset.paper.claim import HOLDS, OPEN, Claim, above, below, every_claim, worst
+from keepset.paper.claim import HOLDS, OPEN, Claim, above, every_claim, worst
 from keepset.paper.experiment import Experiment, Jobs, Report, run_result
 from keepset.paper.labelled import RUN, Labelled
 from keepset.paper.oracles import layer_scores, selections
@@ -23,7 +26,7 @@ from keepset.paper.results import Results
 from keepset.paper.routed import chain_blocks, chain_recall, family_scores, routed_correct, routed_probe, top_blocks
 from keepset.paper.statistics import share
 from keepset.paper.table import Table, spread, with_interval
-from keepset.paper.teachers import teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, MULTIHOP, VALUE_FIRST, teacher_seeds
 
 NAME = "training_problem"
 EXAMPLES = {"smoke": 6, "small": 300, "paper": 300}
@@ -40,12 +43,12 @@ class Problem:
 
 
 PROBLEMS = {
-    "five-task": Problem("value first, several chains", "multihop"),
-    "paper-chains": Problem("pointers first, one chain, short contexts first", "multihop_pointers_first"),
-    "paper-chains-long": Problem("pointers first, one chain, longer", "multihop_pointers_first"),
+    FIVE_TASK: Problem("pointers first, one chain, room after a pointer", MULTIHOP),
+    "paper-chains": Problem("pointers first, one chain, no room, short contexts first", MULTIHOP),
+    "paper-chains-long": Problem("pointers first, one chain, no room, longer", MULTIHOP),
+    VALUE_FIRST: Problem("value first, several chains, no room", "multihop"),
 }
-"""Mixture -> its training problem. Pointers first with one chain is the paper's."""
-PAPER_PROBLEM = "paper-chains"
+"""Mixture -> its training problem. The paper's: pointers first, one chain, blocks that a pointer does not fill."""
 
 
 def jobs(scale: str) -> Jobs:
@@ -75,6 +78,8 @@ def readouts(scale: str, mixture: str, seed: int) -> RunResult:
     )
     right = int(routed_correct(overwritten, top_blocks(family_scores(subject.batch.family), CHAIN)).sum())
     metrics.append(here("routed", right, arm="annotated_among_others", k=CHAIN))
+    right = int(routed_correct(probe, and_following(subject.batch.family[:, 0])).sum())
+    metrics.append(here("routed", right, arm="annotated_and_following"))
     for layer, scores in enumerate(layer_scores(subject.model, subject.batch)):
         right = int(routed_correct(probe, top_blocks(scores, CHAIN)).sum())
         metrics.append(here("routed", right, arm="attention_layer", layer=layer, k=CHAIN))
@@ -97,9 +102,15 @@ def readouts(scale: str, mixture: str, seed: int) -> RunResult:
     )
 
 
+def and_following(kept: Tensor) -> Tensor:
+    """(B, N) bool -> the same with the block that stands after each kept one."""
+    return kept | torch.nn.functional.pad(kept, (1, 0))[:, :-1]
+
+
 COLUMNS = {
     "dense": ("Dense", "0.95–1.00"),
     "annotated": ("Chain alone", "0.99–1.00"),
+    "annotated_and_following": ("Chain and the next records", "–"),
     "annotated_among_others": ("Chain among other records", "–"),
     "attention_max": ("Attention, max heads", "0.41–0.87"),
     "attention_mean": ("Attention, mean heads", "0.48–0.98"),
@@ -162,10 +173,12 @@ def problems_table(results: Results) -> Table:
         rows=tuple(rows),
         notes=(
             f"n = {run.counts['examples']} examples per teacher, {run.scale} scale; 95 % intervals in brackets.",
-            "Chain alone: only the three annotated records are visible. Chain among other records: nothing is hidden, "
-            "but every record outside the chain is overwritten by an unrelated one, so that what is left of the "
-            "example is the chain. Low in the first and high in the second: the teacher needs company, not what the "
-            "others say.",
+            "Chain alone: only the three annotated records are visible. Chain and the next records: the record that "
+            "stands after each of them is visible too. Chain among other records: nothing is hidden, but every record "
+            "outside the chain is overwritten by an unrelated one. Low in the first and high in the others: the chain "
+            "is followed, but what a pointer says is joined at the first token after it.",
+            "No room: a pointer fills its block, so the first token after it belongs to the next record and is hidden "
+            "with it. Room: a filler token follows it inside its block, as in the paper's blocks of eight.",
             "The paper's recall is of its imitation routers.",
         ),
     )
@@ -173,13 +186,13 @@ def problems_table(results: Results) -> Table:
 
 ENOUGH = 0.95
 """Routed accuracy at which a selection counts as sufficient."""
-END_RECALL, MIDDLE_RECALL = 0.9, 0.5
-"""'Two ends, never the middle': both ends kept nearly always, the middle record at most half of the time."""
+END_RECALL = 0.9
+"""At which the end of a chain counts as nearly always kept."""
 
 
 def problem_claims(results: Results) -> list[Claim]:
     """The paper's claims on labels of chains, on teachers that were trained on the paper's problem."""
-    mixture = PAPER_PROBLEM
+    mixture = FIVE_TASK
     teachers = [t for t in teachers_of(results, mixture) if routed(results, mixture, t, "dense").value >= ENOUGH]
     if len(teachers) < 2:
         return []
@@ -205,11 +218,16 @@ def problem_claims(results: Results) -> list[Claim]:
     ]
 
 
-def differs_between_teachers(attention: list[Metric], n: str) -> Claim:
+def same_share(found: Sequence[Metric]) -> float:
+    """Chi-squared p of every teacher having the same share."""
+    right = [round(metric.value * metric.n) for metric in found]
+    wrong = [metric.n - count for metric, count in zip(found, right, strict=True)]
+    return float(chi2_contingency([right, wrong]).pvalue) if sum(wrong) and sum(right) else 1.0
+
+
+def differs_between_teachers(attention: Sequence[Metric], n: str) -> Claim:
     """Equally good teachers, another attention: the same examples are answered by other shares."""
-    right = [round(metric.value * metric.n) for metric in attention]
-    wrong = [metric.n - found for metric, found in zip(attention, right, strict=True)]
-    p_value = float(chi2_contingency([right, wrong]).pvalue) if sum(wrong) and sum(right) else 1.0
+    p_value = same_share(attention)
     return Claim(
         "Chains, pointers first: attention as the selection differs from teacher to teacher",
         "0.41 to 0.98",
@@ -220,25 +238,23 @@ def differs_between_teachers(attention: list[Metric], n: str) -> Claim:
     )
 
 
-def two_ends(results: Results, teachers: list[int], n: str) -> Claim:
-    """Attention keeps the queried record and the value, and misses the record between them."""
-    found = {
-        i: [
-            results.metric("recall", mixture=PAPER_PROBLEM, teacher=teacher, arm="attention_max", record=i)
-            for teacher in teachers
-        ]
+def two_ends(results: Results, teachers: Sequence[int], n: str) -> Claim:
+    """Attention keeps the queried record and the value; whether it keeps the one between them is the teacher's own."""
+    first, middle, value = (
+        [results.metric("recall", mixture=FIVE_TASK, teacher=t, arm="attention_max", record=i) for t in teachers]
         for i in range(CHAIN)
-    }
-    verdicts = {above(metric, END_RECALL) for i in (0, CHAIN - 1) for metric in found[i]}
-    verdicts |= {below(metric, MIDDLE_RECALL) for metric in found[1]}
+    )
+    p_value = same_share(middle)
+    verdicts = {above(metric, END_RECALL) for metric in (*first, *value)} | {HOLDS if p_value < 0.05 else OPEN}
     shown = "; ".join(
-        f"{name} {spread([metric.value for metric in found[i]])}"
-        for i, name in enumerate(("first pointer", "second pointer", "value"))
+        f"{name} {spread([metric.value for metric in found])}"
+        for name, found in (("first pointer", first), ("second pointer", middle), ("value", value))
     )
     return Claim(
-        "Chains, pointers first: attention holds the two ends of a chain and not the middle, on every teacher",
-        "1.00, 0.00 and 1.00 on the first teacher",
-        shown,
+        f"Chains, pointers first: attention holds both ends of a chain ({END_RECALL} or more, on every teacher); how "
+        "often it holds the middle differs between teachers",
+        "ends near 1.00, middle 0.00 to 0.99 (its imitation routers)",
+        f"{shown}; p = {p_value:.1g} (chi-squared over teachers)",
         n,
         worst(verdicts),
     )

@@ -8,6 +8,7 @@ from keepset.paper.results import Results
 from keepset.paper.routing.run import ARMS, CONDITIONS, NAME, SOURCE
 from keepset.paper.statistics import paired_difference
 from keepset.paper.table import Figure, Table
+from keepset.paper.teachers import MULTIHOP
 from keepset.paper.words import in_words, listed
 
 PAPER = {
@@ -235,7 +236,8 @@ def routing_figure(results: Results) -> Figure:
         heights = [place + 0.24 - 0.16 * i for place in places]  # arms that tie must not hide each other
         means = [fmean(on_teachers(routed, arm, condition)) for condition in CONDITIONS]
         axes.plot(means, heights[:-1], marker, color=COLOURS[colour], label=label, markersize=4)
-        teachers = sorted(per_teacher(chains, "multihop", arm=on_chains))
+        measured = chains.select("routed", condition=MULTIHOP, arm=on_chains)
+        teachers = sorted(float(found) for found in measured.groupby("teacher")["value"].mean())
         row = [heights[-1]] * len(teachers)
         axes.plot(
             teachers, row, f"{marker}-", color=COLOURS[colour], markerfacecolor="none", linewidth=1.0, markersize=4

@@ -18,14 +18,15 @@ MIXTURES = {
     "single-hop": SINGLE_HOP,
     "paper-records": SINGLE_HOP,
     "five-task": FIVE_TASK,
+    "pointers-first": PAPER_CHAINS,
     "paper-chains": PAPER_CHAINS,
     "paper-chains-long": PAPER_CHAINS,
     "hardened": HARDENED,
 }
-"""The paper's two mixtures, each a second time nearer to the paper (``paper-records``: as many records, keys and values
-also at the small scale; ``paper-chains``: pointers first, one chain in a context; ``paper-chains-long``: the same,
-trained longer and never on chains in a short context), and the five tasks with hardened multi-hop in place of
-multi-hop."""
+"""The paper's two mixtures and the five tasks with hardened multi-hop in place of multi-hop, and variants of the
+small scale. ``paper-records``: as many records, keys and values as the paper. ``pointers-first``: the paper's chains,
+pointers first, one in a context. ``paper-chains`` and ``paper-chains-long``: the same in blocks that a pointer fills,
+on short contexts first or trained longer."""
 
 
 PAPER_VOCABULARY = Vocabulary(families=16, members=16, values=64)
@@ -76,6 +77,11 @@ SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
             n_blocks=16,
             mixture={**RECORDS, "aggregation": 2.0, "multihop": 0.5, "multihop_chains": 1.5},
         ),
+    ),
+    "pointers-first": (
+        COUNTING,
+        Stage(until=540, n_blocks=16, mixture=ONE_CHAIN),
+        Stage(until=960, n_blocks=16, mixture=ALL_WITH_ONE_CHAIN),
     ),
     "paper-chains": (
         COUNTING,
@@ -133,6 +139,7 @@ SMALL_DECAY_START = {
     "single-hop": 400,
     "paper-records": 600,
     "five-task": 640,
+    "pointers-first": 640,
     "paper-chains": 640,
     "paper-chains-long": 960,
     "hardened": 1_200,
@@ -146,8 +153,9 @@ def small(mixture: str, seed: int) -> TeacherConfig:
     The order of the stages matters. Counting forms only while attention is still soft, so aggregation comes with
     the first unique retrieval, on short contexts; chains need a working retrieval, so they come next; latest write
     and duplicate are variations and come last. Chains start as five pointers to five records: with one chain in
-    sight a teacher learns to find *the* chain's end, and never follows a pointer. ``paper-chains`` has one chain in
-    sight all the same, as the paper does, and learns it on eight records first. ``docs/log.md`` has what failed.
+    sight and the value first, a teacher learns to find *the* chain's end, and never follows a pointer.
+    ``pointers-first`` has one chain in sight, as the paper does, and blocks of 6: a token after a pointer that belongs
+    to its block. ``docs/log.md`` has what failed.
     """
     find_mixture(mixture)
     stages = SMALL_STAGES[mixture]
@@ -157,7 +165,7 @@ def small(mixture: str, seed: int) -> TeacherConfig:
         seed=seed,
         vocabulary=PAPER_VOCABULARY if mixture == "paper-records" else Vocabulary(families=8, members=12, values=16),
         n_blocks=stages[-1].n_blocks,
-        block_width=5,
+        block_width=6 if mixture == "pointers-first" else 5,
         batch=48,
         architecture=Architecture(
             family="qwen3",
