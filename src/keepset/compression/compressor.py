@@ -110,12 +110,11 @@ class Compressor:
             read += len(tokens) if found else 0
         joined = torch.cat(states)
         features = text_features(joined, shifted, said)
-        worth = self.router(features)
         lengths = torch.tensor([float(len(span)) for span in shifted])
         if question is None:
-            return logsigmoid(worth) - self.router.length_power * lengths.log(), spans, places
+            return logsigmoid(self.router(features)) - self.router.length_power * lengths.log(), spans, places
         asked = read_states(model, encode(tokenizer, question)[0], self.router.layers, sink)
-        answers = self.router.answering(features, worth, question_features(asked, question, said))
+        answers = self.router.answering(features, question_features(asked, question, said))
         return answers - self.router.question_length_power * lengths.log(), spans, places
 
 

@@ -29,7 +29,8 @@ from keepset.jobs.stored import LabelManifest, check_labels, stored_rows
 from keepset.labels.evidence import Case
 from keepset.labels.support import RULE
 from keepset.models.fingerprint import weights_fingerprint
-from keepset.models.loading import check_named_model, load_model
+from keepset.models.loading import load_model
+from keepset.models.naming import check_named_model
 from keepset.routers.block import BlockRouter, ReadModel, Regime, Target, find_regime, find_target, score_features
 from keepset.routers.block_training import STEPS, train_block_routers
 from keepset.routers.examples import RouterExample, read_examples

@@ -1,8 +1,8 @@
 """The text router: scores the blocks of a text with and without a question, for any engine behind it.
 
-    without a question    [mean and maximum of the reader's states over the block, what it looks like], words, heading
-    with a question       that, words in common, and late interaction: for every token of the question its best match
-                          in the block, weighed by how much the token matters
+    without a question    mean and maximum of the reader's states over the block; words, heading and place
+    with a question       words in common, and late interaction: for every token of the question its best match in the
+                          block, weighed by how much the token matters
 
 The reader is small and fixed, and need not be the model that answers.
 """
@@ -31,12 +31,12 @@ from keepset.text.lexical import (
     question_numbers,
 )
 
-SUMMARY = 32
-"""Width of what is said of a block."""
+SAID = 0.5
+"""What words, heading and place weigh beside the reader's states where nobody has asked."""
 MATCH = 64
 """Width in which tokens of question and block are compared."""
 HIDDEN = 32
-"""Width of the networks that weigh words in common, and those beside matches and what the block is worth by itself."""
+"""Width of the networks that weigh words in common, and those beside matches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,10 +111,12 @@ class SavedTextRouter(BaseModel):
 class TextRouter(
     SavedNetwork, coders={ReadModel: (ReadModel.model_dump, ReadModel.model_validate)}, library_name="keepset"
 ):
-    """One network for both regimes: what a block is worth by itself, and what it is worth for a question."""
+    """Both regimes: what a block is worth by itself, and what it is worth for a question."""
 
     center: Tensor
     scale: Tensor
+    place_center: Tensor
+    place_scale: Tensor
     token_center: Tensor
     token_scale: Tensor
     question_center: Tensor
@@ -130,53 +132,62 @@ class TextRouter(
         self.length_power = length_power
         self.question_length_power = question_length_power
         width = reads.hidden_size
-        features = 2 * width + PLACE_NUMBERS
-        for name, size in (("", features), ("token_", width), ("question_", QUESTION_NUMBERS)):
+        for name, size in (
+            ("", 2 * width),
+            ("place_", PLACE_NUMBERS),
+            ("token_", width),
+            ("question_", QUESTION_NUMBERS),
+        ):
             self.register_buffer(f"{name}center", torch.zeros(size))
             self.register_buffer(f"{name}scale", torch.ones(size))
         self.words = nn.EmbeddingBag.from_pretrained(torch.zeros(BUCKETS, 1), freeze=False, mode="sum")
         self.headings = nn.EmbeddingBag.from_pretrained(torch.zeros(BUCKETS, 1), freeze=False, mode="sum")
         self.place = nn.Linear(PLACE_NUMBERS, 1)
-        self.summary = nn.Linear(features + 1, SUMMARY)
-        self.worth = nn.Linear(SUMMARY, 1)
+        self.pooled = nn.Linear(2 * width, 1)
         self.match = nn.Linear(width, MATCH, bias=False)
         self.matters = nn.Linear(width, 1)
         self.lexical = nn.Sequential(nn.Linear(QUESTION_NUMBERS, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 1))
         added = nn.Linear(HIDDEN, 1)
-        self.seen = nn.Sequential(nn.Linear(QUESTION_NUMBERS + 3, HIDDEN), nn.ReLU(), added)
+        self.seen = nn.Sequential(nn.Linear(QUESTION_NUMBERS + 2, HIDDEN), nn.ReLU(), added)
         nn.init.orthogonal_(self.match.weight)
-        for last in (self.worth, self.matters, added):
-            nn.init.zeros_(last.weight)
+        for linear in (self.place, self.pooled, self.matters, added):
+            nn.init.zeros_(linear.weight)
 
     def said(self, text: TextFeatures) -> Tensor:
-        """(N, 1) log odds by words, heading and place alone; needs no reader."""
+        """(N,) log odds by words, heading and place alone; needs no reader."""
         words = self.words(text.words, text.word_starts) + self.headings(text.headings, text.heading_starts)
-        numbers = (text.numbers - self.center[-PLACE_NUMBERS:]) / self.scale[-PLACE_NUMBERS:]
-        odds: Tensor = words + self.place(numbers)
-        return odds
+        odds: Tensor = words + self.place((text.numbers - self.place_center) / self.place_scale)
+        return odds.squeeze(-1)
+
+    def seen_alone(self, text: TextFeatures) -> Tensor:
+        """(N,) log odds by the reader's states alone."""
+        odds: Tensor = self.pooled((text.pooled - self.center) / self.scale)
+        return odds.squeeze(-1)
 
     def forward(self, text: TextFeatures) -> Tensor:
         """(N,) log odds that somebody will ask about the block."""
-        said = self.said(text)
-        x = (torch.cat([text.pooled, text.numbers], dim=-1) - self.center) / self.scale
-        seen = self.worth(torch.relu(self.summary(torch.cat([x, said], dim=-1))))
-        odds: Tensor = (said + seen).squeeze(-1)
-        return odds
+        return SAID * self.said(text) + (1 - SAID) * self.seen_alone(text)
 
-    def answering(self, text: TextFeatures, worth: Tensor, asked: QuestionFeatures) -> Tensor:
-        """(N,) how well a block answers the question; ``worth`` (N,) is what it is worth by itself."""
+    def compared(self, states: Tensor) -> Tensor:
+        """(T, M) tokens as those of question and block are compared: of length 1."""
+        return normalize(self.match((states.float() - self.token_center) / self.token_scale), dim=-1)
+
+    def answering(self, text: TextFeatures, asked: QuestionFeatures) -> Tensor:
+        """(N,) how well a block answers the question."""
+        return self.weighed(self.compared(text.states), text.block_of, asked)
+
+    def weighed(self, block: Tensor, block_of: Tensor, asked: QuestionFeatures) -> Tensor:
+        """``answering`` where the tokens of the blocks, (T, M), are ``compared`` already: once for many questions."""
         standard = (asked.states.float() - self.token_center) / self.token_scale  # (Q, D)
-        question = normalize(self.match(standard), dim=-1)  # (Q, M)
-        block = normalize(self.match((text.states.float() - self.token_center) / self.token_scale), dim=-1)  # (T, M)
-        near = question @ block.T  # (Q, T)
-        best = near.new_full((len(question), len(worth)), -1.0).scatter_reduce(
-            1, text.block_of.expand(len(question), -1), near, "amax"
+        near = self.compared(asked.states) @ block.T  # (Q, T)
+        best = near.new_full((len(near), len(asked.numbers)), -1.0).scatter_reduce(
+            1, block_of.expand(len(near), -1), near, "amax"
         )  # (Q, N)
         weight = softplus(self.matters(standard))  # (Q, 1)
         matched = (best * weight).sum(0) / weight.sum()  # (N,)
         ahead = matched - matched.mean()
         numbers = (asked.numbers - self.question_center) / self.question_scale
-        x = torch.cat([numbers, MATCHES_SCALE * torch.stack([matched, ahead], -1), worth[:, None]], dim=-1)
+        x = torch.cat([numbers, MATCHES_SCALE * torch.stack([matched, ahead], -1)], dim=-1)
         scores: Tensor = (self.lexical(numbers) + self.seen(x)).squeeze(-1)
         return scores
 

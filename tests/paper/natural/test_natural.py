@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from keepset.paper.bench.models import tiny_model
 from keepset.paper.experiment import run_missing
 from keepset.paper.natural import EXPERIMENT, costs, tables
-from keepset.paper.natural.documents import QASPER_FILE, SQUAD_FILES, papers, part, qasper_split
+from keepset.paper.natural.answers import NEW_TOKENS, Answering
+from keepset.paper.natural.documents import QASPER_FILE, SQUAD_FILES, part, qasper_split
 from keepset.paper.natural.measure import clustered_share, wanted_recall
 from keepset.paper.natural.run import (
     ROUTER,
     SCORERS,
+    answers,
     first_questions,
     held_out,
     jobs,
@@ -24,11 +27,13 @@ from keepset.paper.natural.run import (
     squad_dev,
 )
 from keepset.paper.natural.ship import CARD, ship
+from keepset.paper.natural.tables import answers_table
 from keepset.paper.natural.training import Lessons, Training, together, train_text_router
 from keepset.paper.results import Results, read_results
+from keepset.pruning import Pruner
 from keepset.routers.text import load_text_router
 
-QUICK = Training(word_steps=3, steps=3, lexical_steps=3, epochs=1)
+QUICK = Training(lexical_steps=3, epochs=1)
 TOWNS = ("Hale", "Marr", "Ostend", "Quay", "Rye", "Tarn", "Ulm", "Vale")
 
 
@@ -111,6 +116,17 @@ def test_every_run_is_in_a_table(results: Results) -> None:
     assert [claim.paper for claim in EXPERIMENT.claims(results)] == ["0.59", "0.39"]
 
 
+def test_an_answer_survives_where_its_sentence_is_kept(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Answering, "reply", lambda self, text, question: text)
+    found = answers("smoke", data)
+    preserved = {str(metric.at["scorer"]): metric for metric in found.metrics if metric.what == "preserved"}
+    assert (preserved["oracle"].value, preserved["bm25"].value) == (1.0, 1.0)
+    assert set(preserved) == {"router", "bm25", "stems", "random", "snapkv", "oracle"}
+    assert preserved["oracle"].n == 2
+    rows = answers_table(Results({"natural/answers": found})).rows
+    assert len(rows) == len(preserved)
+
+
 def test_bm25_finds_the_sentence_that_repeats_the_question(results: Results) -> None:
     assert results.value("among_best", documents="squad", scorer="bm25", number=1) == 1.0
 
@@ -120,7 +136,7 @@ def test_nothing_held_out_is_trained_on(data: Path) -> None:
         split: {d.id for d in qasper("smoke", data, split, "paragraph")} for split in ("train", "tune", "held_out")
     }
     assert all(found.values())
-    assert sum(map(len, found.values())) == len(set().union(*found.values())) == len(papers(data)[:9])
+    assert sum(map(len, found.values())) == len(set().union(*found.values())) == 8
 
 
 def test_evidence_sentences_are_those_that_hold_the_answer(data: Path) -> None:
@@ -157,7 +173,7 @@ def train(data: Path) -> torch.nn.Module:
 
 def test_training_learns_what_is_asked_about(data: Path) -> None:
     documents = qasper("smoke", data, "train", "paragraph")
-    training = Training(steps=200, rate=3e-3, decay=0.01, dropped=0.1)
+    training = Training(word_penalty=1.0, heading_penalty=1.0, place_penalty=1.0, state_penalty=1.0)
     router = train_text_router(reads("smoke"), 1, Lessons([], [], documents), training)
     best = [int(router(document.features).argmax()) for document in documents]
     assert best == [6] * len(documents)
@@ -199,3 +215,11 @@ def test_first_questions_takes_documents_in_turn(data: Path) -> None:
     documents = squad_dev("smoke", data)
     assert [len(d.asked) for d in first_questions(documents, 3)] == [2, 1]
     assert ROUTER in SCORERS["squad"]
+
+
+def test_a_reply_is_what_the_pruned_text_is_answered_with() -> None:
+    model, tokenizer = tiny_model()
+    text, question = "The pier burned in 1944. It was rebuilt.", "When did it burn?"
+    whole = Pruner(model, tokenizer, "recency", mode="text").prune(text, 1.0)
+    answering = Answering(model, tokenizer)
+    assert [answering.reply(text, question) for _ in range(2)] == [whole.ask(question, NEW_TOKENS)] * 2

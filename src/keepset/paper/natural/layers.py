@@ -15,7 +15,6 @@ from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 from keepset import seeds
 from keepset.paper.bench.models import loaded
 from keepset.paper.experiment import run_result
-from keepset.paper.natural.documents import qasper_split
 from keepset.paper.natural.measure import BUDGETS, clustered_share, kept_blocks
 from keepset.paper.result import Metric, RunResult
 from keepset.routers.features import decoder_layers, hidden_after
@@ -41,10 +40,9 @@ class Pooled:
 def run_layers(
     experiment: str, scale: str, reader: str, layers: Sequence[int], papers: Sequence[QasperPaper]
 ) -> RunResult:
-    """On papers that are not held out."""
+    """``papers`` are not held out."""
     started = time.monotonic()
-    chosen = [paper for paper in papers if qasper_split(paper.id) != "held_out"]
-    pooled = [pool_layers(reader, layers, paper) for paper in chosen]
+    pooled = [pool_layers(reader, layers, paper) for paper in papers]
     metrics: list[Metric] = []
     for layer in layers:
         metrics += crossed_recall(pooled, layer)
@@ -55,7 +53,7 @@ def run_layers(
         at={"kind": "layers"},
         config={"reader": reader, "folds": FOLDS, "steps": STEPS, "decay": DECAY},
         seeds={"router_init": seeds.ROUTER_INIT.seed(0)},
-        counts={"papers": len(chosen)},
+        counts={"papers": len(papers)},
         metrics=metrics,
         command=f"keepset bench {experiment} --data FOLDER --only layers",
     )

@@ -8,23 +8,18 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Literal
 
-import torch
-from torch import Tensor
-from torch.nn.functional import logsigmoid
-
 from keepset import seeds
 from keepset.compression.compressor import SHIPPED
 from keepset.files import sha256
 from keepset.paper.bench.models import TINY, loaded
 from keepset.paper.experiment import Jobs, run_result
+from keepset.paper.natural.answers import gold_first, run_answers, snapkv
 from keepset.paper.natural.cost import run_cost
 from keepset.paper.natural.documents import (
-    AskedOf,
     Read,
     Split,
     articles,
     papers,
-    part,
     qasper_split,
     read_article,
     read_paper,
@@ -33,24 +28,25 @@ from keepset.paper.natural.documents import (
 from keepset.paper.natural.layers import run_layers
 from keepset.paper.natural.likelihood import question_likelihood
 from keepset.paper.natural.measure import Scorer, among_best, question_recall, random_scores, wanted_recall
+from keepset.paper.natural.scorers import bm25_scores, lexical, routed, stem_scores, words_scorer
 from keepset.paper.natural.states import Reader
 from keepset.paper.natural.training import Lessons, Training, train_text_router
 from keepset.paper.result import Metric, RunResult
 from keepset.routers.block import ReadModel
 from keepset.routers.network import WEIGHTS
 from keepset.routers.text import TextRouter, load_text_router
-from keepset.routers.words import fit_words
-from keepset.text.bm25 import bm25
-from keepset.text.lexical import stemmed
+from keepset.text.qasper import QasperPaper
 
 NAME = "natural"
 DATA = Path("data")
 """Where SQuAD and QASPER are looked for unless ``--data`` says otherwise."""
 QASPER, SENTENCES, SQUAD = "qasper", "qasper sentences", "squad"
-ALL_QASPER, ALL_SQUAD = "all qasper", "all squad"
-"""Also the documents that nobody has read: for scorers that need no reader."""
+ALL_SQUAD = "all squad"
+"""Also the articles that nobody has read: for scorers that need no reader."""
 ROUTER, LEXICAL, WORDS, BM25, STEMS = "router", "lexical", "words", "bm25", "stems"
 LIKELIHOOD, RANDOM = "question likelihood", "random"
+ORACLE, SNAPKV = "oracle", "snapkv"
+"""Where answers are read: the gold sentence itself, and what the model that answers looks at."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +55,18 @@ class Setting:
 
     reader: str
     layers: int
-    papers: int
-    """Of QASPER, the shorter first: for training, tuning and holding out."""
+    train_papers: int
+    """Of QASPER's papers that are not held out, the shorter first; of the others the words alone are known."""
+    held_out_papers: int
+    """Of QASPER's held-out papers, the shorter first."""
     train_articles: int
     """Of SQuAD train."""
     dev_articles: int
     """Of SQuAD dev, all held out."""
     likelihood_questions: int
     """For question likelihood, which reads every block again for every question."""
+    answers_per_article: int
+    """Questions of each SQuAD dev article that the reader answers itself."""
     curve_papers: int
     """For the curve over layers."""
     curve_layers: tuple[int, ...]
@@ -75,15 +75,14 @@ class Setting:
 
 
 SETTINGS = {
-    "smoke": Setting(TINY, 1, 9, 3, 2, 2, 8, (1, 2), 200),
-    "small": Setting("smollm2-135m-instruct", 10, 56, 7, 8, 20, 20, (1, 3, 6, 10, 15), 3_300),
-    "paper": Setting("smollm2-135m-instruct", 10, 284, 44, 48, 200, 284, (1, 3, 6, 10, 15, 20, 30), 3_300),
+    "smoke": Setting(TINY, 1, 6, 3, 3, 2, 2, 1, 8, (1, 2), 200),
+    "small": Setting("smollm2-135m-instruct", 10, 130, 90, 16, 24, 20, 6, 40, (1, 3, 6, 10, 15), 3_300),
+    "paper": Setting("smollm2-135m-instruct", 10, 194, 90, 44, 48, 200, 20, 194, (1, 3, 6, 10, 15, 20, 30), 3_300),
 }
 SCORERS: dict[str, tuple[str, ...]] = {
     QASPER: (ROUTER, LEXICAL, WORDS, BM25, STEMS, LIKELIHOOD, RANDOM),
     SENTENCES: (ROUTER, LEXICAL, BM25, RANDOM),
     SQUAD: (ROUTER, LEXICAL, BM25, STEMS, LIKELIHOOD, RANDOM),
-    ALL_QASPER: (LEXICAL, WORDS, BM25, STEMS, RANDOM),
     ALL_SQUAD: (LEXICAL, BM25, STEMS, RANDOM),
 }
 SPLITS: tuple[Split, ...] = ("train", "tune")
@@ -105,8 +104,9 @@ def jobs(scale: str, data: Path = DATA) -> Jobs:
     for share in SHARES:
         found[f"{NAME}/papers/{share:g}"] = partial(run_share, scale, data, share)
     found[f"{NAME}/layers"] = lambda: run_layers(
-        NAME, scale, setting.reader, setting.curve_layers, papers(data)[: setting.curve_papers]
+        NAME, scale, setting.reader, setting.curve_layers, teaching(data)[: setting.curve_papers]
     )
+    found[f"{NAME}/answers"] = partial(answers, scale, data)
     found[f"{NAME}/cost"] = lambda: run_cost(
         NAME, scale, setting.reader, router_of(scale, data), setting.document_tokens
     )
@@ -117,7 +117,7 @@ def run_scorer(scale: str, data: Path, documents: str, scorer: str) -> RunResult
     """One scorer on all held-out documents of one kind."""
     started = time.monotonic()
     read = held_out(scale, data, documents)
-    score = find_scorer(scale, data, documents, scorer)
+    score = find_scorer(scale, data, scorer)
     if scorer == LIKELIHOOD:
         read = first_questions(read, SETTINGS[scale].likelihood_questions)
     metrics: list[Metric] = []
@@ -145,6 +145,16 @@ def run_share(scale: str, data: Path, share: float) -> RunResult:
     return _result(scale, started, held, metrics, share=share, training_papers=len(some))
 
 
+def answers(scale: str, data: Path) -> RunResult:
+    """What the reader still answers when it is given two sentences of sixteen."""
+    setting = SETTINGS[scale]
+    model, tokenizer = loaded(setting.reader)
+    scorers = {name: find_scorer(scale, data, name) for name in (ROUTER, BM25, STEMS, RANDOM)}
+    scorers |= {SNAPKV: snapkv(model, tokenizer), ORACLE: gold_first}
+    pairs = list(zip(articles(data, "dev"), squad_dev(scale, data), strict=False))
+    return run_answers(NAME, scale, (setting.reader, model, tokenizer), pairs, scorers, setting.answers_per_article)
+
+
 def _result(
     scale: str, started: float, read: Sequence[Read], metrics: Sequence[Metric], **at: str | float
 ) -> RunResult:
@@ -157,7 +167,7 @@ def _result(
         config={
             "reader": setting.reader,
             "layers": setting.layers,
-            "papers": setting.papers,
+            "training_papers": setting.train_papers,
             **router_hash(scale, at.get("scorer")),
         },
         seeds={"statistics": seeds.STATISTICS.seed(0)},
@@ -174,11 +184,11 @@ def router_hash(scale: str, scorer: object) -> dict[str, str]:
     return {"router": sha256(SHIPPED / WEIGHTS)}
 
 
-def find_scorer(scale: str, data: Path, documents: str, scorer: str) -> Scorer:
+def find_scorer(scale: str, data: Path, scorer: str) -> Scorer:
     scorers: dict[str, Callable[[], Scorer]] = {
         ROUTER: lambda: routed(router_of(scale, data)),
         LEXICAL: lambda: lexical(router_of(scale, data)),
-        WORDS: lambda: words_scorer(scale, data),
+        WORDS: lambda: words_scorer(teaching(data)),
         BM25: lambda: bm25_scores,
         STEMS: lambda: stem_scores,
         LIKELIHOOD: lambda: question_likelihood(*loaded(SETTINGS[scale].reader)),
@@ -187,70 +197,12 @@ def find_scorer(scale: str, data: Path, documents: str, scorer: str) -> Scorer:
     return scorers[scorer]()
 
 
-def routed(router: TextRouter) -> Scorer:
-    """As the compressor ranks, with words for lengths."""
-
-    @torch.no_grad()
-    def score(document: Read, asked: AskedOf | None) -> Tensor:
-        lengths = torch.tensor(document.words).float().clamp(min=1).log()
-        if asked is None:
-            return logsigmoid(router(document.features)) - router.length_power * lengths
-        inside = part(document.features, asked.blocks)
-        answers = router.answering(inside, router(inside), asked.features)
-        return answers - router.question_length_power * lengths[asked.blocks.start : asked.blocks.stop]
-
-    return score
-
-
-def lexical(router: TextRouter) -> Scorer:
-    """What the router says before its reader has read anything."""
-
-    @torch.no_grad()
-    def score(document: Read, asked: AskedOf | None) -> Tensor:
-        if asked is None:
-            lengths = torch.tensor(document.words).float().clamp(min=1).log()
-            return logsigmoid(router.said(document.features).squeeze(-1)) - router.length_power * lengths
-        scores: Tensor = router.lexical((asked.features.numbers - router.question_center) / router.question_scale)
-        return scores.squeeze(-1)
-
-    return score
-
-
-def words_scorer(scale: str, data: Path) -> Scorer:
-    """Logistic regression on the words of all training papers, the long ones too; lengths count as for the router."""
-    training = [paper for paper in papers(data) if qasper_split(paper.id) != "held_out"]
-    texts = [paper.text[start:stop] for paper in training for start, stop in paper.paragraphs]
-    wanted = [i in paper.evidence for paper in training for i in range(len(paper.paragraphs))]
-    weights = fit_words(texts, torch.tensor(wanted))
-
-    @torch.no_grad()
-    def score(document: Read, asked: AskedOf | None) -> Tensor:
-        lengths = torch.tensor(document.words).float().clamp(min=1).log()
-        return logsigmoid(weights([passage.text for passage in document.passages])) - 0.5 * lengths
-
-    return score
-
-
-def bm25_scores(document: Read, asked: AskedOf | None) -> Tensor:
-    assert asked is not None
-    texts = [passage.text for passage in document.passages[asked.blocks.start : asked.blocks.stop]]
-    return torch.tensor(bm25(asked.question, texts))
-
-
-def stem_scores(document: Read, asked: AskedOf | None) -> Tensor:
-    """BM25 of the first letters of the words that say something: the strongest scorer without training."""
-    assert asked is not None
-    texts = [passage.text for passage in document.passages[asked.blocks.start : asked.blocks.stop]]
-    said = [" ".join(stemmed(text)) for text in texts]
-    return torch.tensor(bm25(" ".join(stemmed(asked.question)), said))
-
-
 @lru_cache(maxsize=4)
 def router_of(scale: str, data: Path = DATA) -> TextRouter:
     """The one that ships; at smoke size one trained on the spot."""
     if scale != "smoke":
         return load_text_router(SHIPPED)
-    quick = Training(word_steps=3, steps=3, lexical_steps=3, epochs=1)
+    quick = Training(lexical_steps=3, epochs=1)
     return train_text_router(reads(scale), 1, lessons(scale, data), quick)
 
 
@@ -260,22 +212,19 @@ def lessons(scale: str, data: Path, splits: tuple[Split, ...] = SPLITS) -> Lesso
     setting = SETTINGS[scale]
     read = [d for split in splits for cut in CUTS for d in qasper(scale, data, split, cut)]
     read += [d for split in splits for d in squad_training(scale, data, split)]
-    other_papers = [paper for paper in papers(data)[setting.papers :] if qasper_split(paper.id) in splits]
+    other_papers = [paper for paper in teaching(data)[setting.train_papers :] if qasper_split(paper.id) in splits]
     everything = enumerate(articles(data, "train"))
     other_articles = [a for i, a in everything if i >= setting.train_articles and squad_split(i) in splits]
     unread = [read_paper(None, paper, cut) for paper in other_papers for cut in CUTS]
     unread += [read_article(None, article, "train") for article in other_articles]
     questions = [(asked.features.numbers, asked.gold) for d in [*read, *unread] for asked in d.asked]
-    return Lessons([(d.features, d.wanted) for d in unread], questions, read)
+    return Lessons(unread, questions, read)
 
 
 @lru_cache(maxsize=2)
 def held_out(scale: str, data: Path, documents: str) -> list[Read]:
     if documents == ALL_SQUAD:
         return [read_article(None, article, "dev") for article in articles(data, "dev")]
-    if documents == ALL_QASPER:
-        chosen = [paper for paper in papers(data) if qasper_split(paper.id) == "held_out"]
-        return [read_paper(None, paper, "paragraph") for paper in chosen]
     if documents == SQUAD:
         return squad_dev(scale, data)
     return qasper(scale, data, "held_out", "sentence" if documents == SENTENCES else "paragraph")
@@ -283,8 +232,17 @@ def held_out(scale: str, data: Path, documents: str) -> list[Read]:
 
 @lru_cache(maxsize=6)
 def qasper(scale: str, data: Path, split: Split, blocks: str) -> list[Read]:
-    chosen = [paper for paper in papers(data)[: SETTINGS[scale].papers] if qasper_split(paper.id) == split]
+    setting = SETTINGS[scale]
+    if split == "held_out":
+        chosen = [paper for paper in papers(data) if qasper_split(paper.id) == split][: setting.held_out_papers]
+    else:
+        chosen = [paper for paper in teaching(data)[: setting.train_papers] if qasper_split(paper.id) == split]
     return [read_paper(reader(scale), paper, "sentence" if blocks == "sentence" else "paragraph") for paper in chosen]
+
+
+def teaching(data: Path) -> list[QasperPaper]:
+    """The papers that are not held out, the shorter first."""
+    return [paper for paper in papers(data) if qasper_split(paper.id) != "held_out"]
 
 
 @lru_cache(maxsize=2)

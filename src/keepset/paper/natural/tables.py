@@ -4,17 +4,18 @@ from collections.abc import Sequence
 
 from keepset.paper.natural.measure import BUDGETS, NUMBERS
 from keepset.paper.natural.run import (
-    ALL_QASPER,
     ALL_SQUAD,
     BM25,
     LEXICAL,
     LIKELIHOOD,
+    ORACLE,
     QASPER,
     RANDOM,
     ROUTER,
     SCORERS,
     SENTENCES,
     SHARES,
+    SNAPKV,
     SQUAD,
     STEMS,
     WORDS,
@@ -31,6 +32,8 @@ TITLES = {
     STEMS: "BM25 of first letters",
     LIKELIHOOD: "question likelihood",
     RANDOM: "random",
+    SNAPKV: "SnapKV",
+    ORACLE: "the gold sentence and the first",
 }
 REGIMES = {"pre_query": "not known", "query_aware": "known"}
 
@@ -45,7 +48,7 @@ def measured(results: Results, what: str, name: str, values: Sequence[Coordinate
 def qasper_table(results: Results) -> Table:
     """Recall of evidence by budget, regime and scorer."""
     rows: list[tuple[str, ...]] = []
-    for documents, unit in ((QASPER, "paragraphs"), (ALL_QASPER, "paragraphs, all papers"), (SENTENCES, "sentences")):
+    for documents, unit in ((QASPER, "paragraphs"), (SENTENCES, "sentences")):
         for regime, known in REGIMES.items():
             group = []
             for scorer in SCORERS[documents]:
@@ -68,9 +71,15 @@ def qasper_table(results: Results) -> Table:
             "known: of one question, n over all questions that are extractive or yes/no with all evidence in the text.",
             "Sentences: those of an evidence paragraph that hold the answer, all of them where none does; a paragraph "
             "and its sentences are different things to find, so the two halves do not compare.",
-            "Question likelihood reads every block again for every question and was run on fewer.",
+            *likelihood_note(results),
         ),
     )
+
+
+def likelihood_note(results: Results) -> tuple[str, ...]:
+    if results.select("recall", documents=QASPER, scorer=LIKELIHOOD).empty:
+        return ()
+    return ("Question likelihood reads every block again for every question and was run on fewer.",)
 
 
 def squad_table(results: Results) -> Table:
@@ -96,6 +105,27 @@ def squad_table(results: Results) -> Table:
             f"{articles} articles have been read; the rows below them need no reader and are of all articles.",
             "The sixteen are the paragraph of the question and the sentences after it; questions whose answer "
             "stands in another of the sixteen are left out.",
+        ),
+    )
+
+
+def answers_table(results: Results) -> Table:
+    """What is still answered from two sentences of sixteen."""
+    run = results.run(kind="answers")
+    dense = results.metric("dense", kind="answers")
+    found = [metric for metric in run.metrics if metric.what == "preserved"]
+    return Table(
+        name="natural-answers",
+        caption=(
+            f"SQuAD dev, question known: what {run.config['model']} still answers from {run.config['kept']} of sixteen "
+            "sentences. 95 % bootstrap interval over articles."
+        ),
+        columns=("Scorer", "Preserved", "Questions"),
+        rows=tuple((TITLES[str(m.at["scorer"])], with_interval(m), f"{m.n:,}") for m in found),
+        notes=(
+            f"Mode text, greedy, at most {run.config['new_tokens']} tokens; a reply counts when it contains what an "
+            f"annotator marked. Of {dense.n} questions of {run.counts['documents']} articles the model answers "
+            f"{dense.value:.2f} from all sixteen sentences; these are the questions of the table.",
         ),
     )
 
@@ -156,6 +186,6 @@ def cost_table(results: Results) -> Table:
 def papers_note(results: Results) -> str:
     run = results.run(documents=QASPER, scorer=ROUTER)
     return (
-        f"{run.counts['documents']} held-out papers of the {run.config['papers']} shortest, "
-        f"{run.counts['questions']} questions."
+        f"{run.counts['documents']} held-out papers, {run.counts['questions']} questions; the router read "
+        f"{run.config['training_papers']} others."
     )
