@@ -4,7 +4,7 @@ Documents with four facts hidden in them, a real model, and no question yet: whi
 """
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -29,7 +29,6 @@ from keepset.quickstart_page import (
     quickstart_page,
     verdict,
 )
-from keepset.readouts import shared_layers
 from keepset.text.document import BLOCK_TOKENS
 from keepset.text.long_context import sample_documents
 
@@ -40,6 +39,9 @@ TASK = "multikey"
 QUICKSTART_RUN = 7
 """Of the seed ranges: away from the experiments' documents."""
 FILES = {"questions.jsonl", "labels", "router", "pruning.svg", "report.html"}
+RIVALS = ("kvzip_max", "snapkv", "random")
+"""The policy that came closest to the router when all of them stood here, the best known one, and chance. The others
+are in the eviction benchmark."""
 SHOWN = 2
 """Questions whose evidence is shown."""
 
@@ -116,26 +118,32 @@ def run_on(
     console.print(f"4. Prune {len(held_out)} new documents before any question; then ask for every fact")
     # The chat prefix is always kept, so the first line need not be: policies choose every line.
     line_pruner = partial(keepset.Pruner, model, tokenizer, blocks="line", keep_first=False)
-    policies: list[keepset.BlockRouter | str] = [*routers, *keepset.POLICIES]
-    pruners = [p for p in map(line_pruner, policies) if "pre_query" in p.policy.regimes]
-    answers, preserved, kept = 0, Counter[Place](), Counter[Place]()
+    policies: list[keepset.BlockRouter | str] = [*routers, *RIVALS]
+    pruners = list(map(line_pruner, policies))
+    answers, preserved, kept = list[int](), defaultdict[Place, list[int]](list), Counter[Place]()
+    prefill, choosing = 0.0, defaultdict[str, float](float)  # seconds
     for sheet in track(held_out, "pruning", transient=True, disable=not console.is_terminal):
         known = line_pruner(Oracle(frozenset(fact.line for fact in sheet.facts)))
-        with shared_layers():  # policies share what they read of a document
-            whole = known.prune(sheet.text, budget=1.0)
-            given = [fact for fact in sheet.facts if whole.gives(fact.question, fact.answer)]
-            answers += len(given)
-            for pruner in [*pruners, known]:
-                for budget, pruned in zip(size.budgets, pruner.prune_at(sheet.text, size.budgets), strict=True):
-                    place = pruner.policy.title, budget
-                    preserved[place] += sum(pruned.gives(fact.question, fact.answer) for fact in given)
-                    kept[place] += sum(fact.line in pruned.kept for fact in given)
+        whole = known.prune(sheet.text, budget=1.0)
+        prefill += whole.record.prefill_seconds
+        given = [fact for fact in sheet.facts if whole.gives(fact.question, fact.answer)]
+        answers.append(len(given))
+        for pruner in [*pruners, known]:
+            found = pruner.prune_at(sheet.text, size.budgets)
+            choosing[pruner.policy.title] += found[0].record.score_seconds
+            for budget, pruned in zip(size.budgets, found, strict=True):
+                place = pruner.policy.title, budget
+                preserved[place].append(sum(pruned.gives(fact.question, fact.answer) for fact in given))
+                kept[place] += sum(fact.line in pruned.kept for fact in given)
 
-    if not answers:
+    if not any(answers):
         raise ValueError("quickstart: expected the model to answer some questions from the whole document, got none")
-    counts = tuple(PolicyCount(*place, preserved[place], kept[place], place[0] == Oracle.title) for place in preserved)
+    counts = tuple(
+        PolicyCount(*place, tuple(found), kept[place], choosing[place[0]] / prefill, place[0] == Oracle.title)
+        for place, found in preserved.items()
+    )
     outcome = QuickstartOutcome(
-        routers[0].reads.name, size.held_out_tokens, len(training), len(rows), len(held_out), answers, counts
+        routers[0].reads.name, size.held_out_tokens, len(training), len(rows), tuple(answers), counts
     )
     write_outcome(outcome, out, console)
     return outcome

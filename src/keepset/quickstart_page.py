@@ -8,7 +8,7 @@ from rich.table import Table
 from keepset.explain.page import document
 from keepset.figures import COLOURS, new_figure, svg
 from keepset.jobs.labelling import LabelRow
-from keepset.statistics import wilson
+from keepset.statistics import clustered_wilson
 
 SHOWN_ATTENDED = 3
 """Most attended lines that are shown beside the evidence."""
@@ -33,12 +33,18 @@ class PolicyCount:
     """Its title."""
     budget: float
     """Share of a document's lines."""
-    preserved: int
-    """Answers that are still given."""
+    preserved_each: tuple[int, ...]
+    """Answers that are still given, document by document."""
     facts_kept: int
     """Of the same questions, those whose line was kept."""
+    cost: float
+    """Seconds to choose lines, over those of reading the document once."""
     told: bool
     """No policy: it is told which lines state the facts. Not a ceiling, because what stands around them matters too."""
+
+    @property
+    def preserved(self) -> int:
+        return sum(self.preserved_each)
 
 
 @dataclass(frozen=True)
@@ -50,12 +56,19 @@ class QuickstartOutcome:
     """Of a pruned document."""
     training_documents: int
     labelled_questions: int
-    documents: int
-    """Pruned, none of them labelled."""
-    answers: int
-    """Questions about them that the model answers from the whole document: every share is one of these."""
+    answers_each: tuple[int, ...]
+    """Questions that the model answers from the whole document, document by document: every share is one of these."""
     counts: tuple[PolicyCount, ...]
     """In the order of the table; every policy at every budget."""
+
+    @property
+    def documents(self) -> int:
+        """Pruned, none of them labelled."""
+        return len(self.answers_each)
+
+    @property
+    def answers(self) -> int:
+        return sum(self.answers_each)
 
     @property
     def budgets(self) -> list[float]:
@@ -68,8 +81,8 @@ class QuickstartOutcome:
         return {title: [count for count in ordered if count.policy == title] for title in titles}
 
     def share(self, count: PolicyCount) -> tuple[float, float, float]:
-        """Answers preserved, and the ends of the 95 % interval."""
-        return count.preserved / self.answers, *wilson(count.preserved, self.answers)
+        """Answers preserved, and the ends of the 95 % interval, by document."""
+        return count.preserved / self.answers, *clustered_wilson(count.preserved_each, self.answers_each)
 
 
 def evidence_table(row: LabelRow) -> Table:
@@ -87,19 +100,28 @@ def evidence_table(row: LabelRow) -> Table:
 
 def policy_table(outcome: QuickstartOutcome) -> Table:
     """Policies down, budgets across."""
-    title = f"answers that survive, of {outcome.answers} in {outcome.documents} documents (95 % interval); facts kept"
+    title = (
+        f"answers that survive, of {outcome.answers} in {outcome.documents} documents (95 % interval); facts kept; "
+        "cost of choosing, in dense prefills"
+    )
     table = Table(title=title, title_justify="left")
     table.add_column("policy", no_wrap=True)
     for budget in outcome.budgets:
         table.add_column(f"{budget:.0%} of lines", justify="right", no_wrap=True)
         table.add_column("facts", justify="right")
+    table.add_column("cost", justify="right")
     for name, counts in outcome.rows().items():
         cells = []
         for count in counts:
             value, low, high = outcome.share(count)
             cells += [f"{value:.2f} ({low:.2f}–{high:.2f})", f"{count.facts_kept / outcome.answers:.2f}"]
-        table.add_row(name, *cells)
+        table.add_row(name, *cells, cost(counts))
     return table
+
+
+def cost(counts: list[PolicyCount]) -> str:
+    """Of choosing lines, which is the same at every budget."""
+    return "-" if counts[0].told else f"{counts[0].cost:.2f}"
 
 
 def verdict(outcome: QuickstartOutcome) -> str:
@@ -112,10 +134,10 @@ def verdict(outcome: QuickstartOutcome) -> str:
             f"With {budget:.0%} of the lines kept the {first.policy} preserves {first.preserved} of {outcome.answers} "
             f"answers, the best other policy, {best.policy}, {best.preserved}."
         )
+    costs = ", ".join(f"{title} {cost(counts)}" for title, counts in outcome.rows().items() if not counts[0].told)
     return (
-        f"{outcome.documents} documents of {outcome.tokens:,} tokens. {' '.join(found)} A router reads the first "
-        "eighth of the layers; KVzip reads a document about two more times before it is pruned, the other policies "
-        "that look at attention once more."
+        f"{outcome.documents} documents of {outcome.tokens:,} tokens. {' '.join(found)} What choosing took, beside "
+        f"reading the document once: {costs}."
     )
 
 
@@ -160,9 +182,9 @@ def quickstart_page(outcome: QuickstartOutcome, labelled: list[LabelRow]) -> str
 {picture}
 <div class="scroll">{_counts(outcome)}</div>
 <p class="soft">Each share is of the {outcome.answers} answers that the model gives from the whole of
-{outcome.documents} documents; in brackets its 95 % interval. Policies whose intervals overlap widely cannot be told
-apart by so few, and answers about one document are not independent, so the intervals are rather too narrow. Facts:
-the share of them whose line was kept.</p>
+{outcome.documents} documents; in brackets its 95 % interval, in which the answers about a document stand or fall
+together. Policies whose intervals overlap widely cannot be told apart by so few. Facts: the share of them whose line
+was kept. Cost: seconds to choose lines, over those of reading the document once.</p>
 <p class="soft">The routers learned from {outcome.labelled_questions} questions about {outcome.training_documents} other
 documents, whose evidence was found by hiding lines.</p>
 <h2>What an answer rests on</h2>
@@ -180,7 +202,7 @@ def shown_lines(row: LabelRow) -> list[int]:
 
 
 def _counts(outcome: QuickstartOutcome) -> str:
-    """Policies down, budgets across: three columns, which fit a narrow window."""
+    """Policies down, budgets across: four columns, which fit a narrow window."""
     rows = []
     for title, counts in outcome.rows().items():
         cells = ""
@@ -190,8 +212,9 @@ def _counts(outcome: QuickstartOutcome) -> str:
                 f'<td>{value:.2f} <span class="soft">({low:.2f} to {high:.2f}); '
                 f"facts {count.facts_kept / outcome.answers:.2f}</span></td>"
             )
-        rows.append(f"<tr><td>{escape(title)}</td>{cells}</tr>")
+        rows.append(f"<tr><td>{escape(title)}</td>{cells}<td>{cost(counts)}</td></tr>")
     heads = "".join(f"<th>answers preserved, {b:.0%} of lines</th>" for b in outcome.budgets)
+    heads += "<th>cost, dense prefills</th>"
     return f"<table><tr><th>policy</th>{heads}</tr>{''.join(rows)}</table>"
 
 

@@ -1,5 +1,6 @@
 """The page in a browser, with an untrained model: what a visitor sees and does."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,3 +171,55 @@ def test_nothing_is_loaded_from_elsewhere_and_a_phone_needs_no_sideways_scrollin
     hosts = {urlsplit(address).hostname for address in asked if not address.startswith(("data:", "blob:"))}
     assert hosts == {"127.0.0.1"}
     context.close()
+
+
+def test_another_policy_ranks_the_same_document_anew(visitor: "Page") -> None:
+    ask(visitor, "The code for NARO is 4821. The code for BELU is 3390. No code is new. It is now 7.")
+    visitor.get_by_role("tab", name="What to keep").click()
+    visitor.locator("#kept", has_text="Ranked by the router that ships").wait_for()
+    visitor.locator("#policy input").click()
+    visitor.get_by_role("option", name="recency").click()
+    visitor.locator("#kept", has_text="Ranked by recency").wait_for()
+    assert kept(visitor)[-1] == "3", "the last sentence is the most recent one"
+
+
+def test_a_keyboard_is_enough(visitor: "Page") -> None:
+    visitor.get_by_label("Document", exact=True).focus()
+    visitor.keyboard.type("The code for NARO is 4821. The code for BELU is 3390.")
+    for element in ("question", "ask"):
+        for _ in range(6):
+            visitor.keyboard.press("Tab")
+            if visitor.evaluate(f"document.activeElement.closest('#{element}') !== null"):
+                break
+        else:
+            pytest.fail(f"six tabs do not reach {element}")
+        if element == "question":
+            visitor.keyboard.type("What is it?")
+    visitor.keyboard.press("Enter")
+    visitor.locator("#result .by-effect").wait_for()
+
+
+def test_who_asks_while_too_many_wait_is_turned_away_and_nobody_else_is(browser: "Browser") -> None:
+    explorer = tiny_explorer(Limits(waiting=1))
+    go = threading.Event()
+
+    def wait(*_: object) -> None:
+        go.wait(60)
+
+    hook = explorer.model.register_forward_pre_hook(wait)
+    served = serve(explorer, None, free_port(None), False)
+    contexts = [browser.new_context() for _ in range(3)]
+    pages = [opened(context, served.local_url) for context in contexts]
+    for page in pages:
+        page.get_by_label("Document", exact=True).fill("The code for NARO is 4821. The code for BELU is 3390.")
+        page.get_by_label("Question", exact=True).fill("What is it?")
+        page.get_by_role("button", name="Ask", exact=True).click()
+        page.wait_for_timeout(500)
+    pages[-1].get_by_text("currently busy. Please try again").first.wait_for()
+    go.set()
+    for page in pages[:-1]:
+        page.locator("#result .by-effect").wait_for()
+    hook.remove()
+    for context in contexts:
+        context.close()
+    served.close(verbose=False)

@@ -1,5 +1,7 @@
 """What is drawn says what was found, and no text of a visitor becomes markup."""
 
+import re
+
 import torch
 
 from keepset.explain.words import NOT_IN_TEXT
@@ -38,6 +40,13 @@ def test_a_report_names_sources_and_paints_both_ways() -> None:
     )
 
 
+def test_every_citation_leads_to_its_sentence() -> None:
+    drawn = drawn_report(report())
+    named = set(re.findall(r'href="#(sentence-\d+)"', drawn))
+    assert named == {"sentence-0", "sentence-1", "sentence-2"}
+    assert all(drawn.count(f'id="{name}"') == 1 for name in named)
+
+
 def test_what_the_text_does_not_say_is_said_first() -> None:
     drawn = drawn_report(report(about=0.1, in_text=False))
     assert drawn.index(NOT_IN_TEXT) < drawn.index("Reply")
@@ -58,9 +67,17 @@ def test_kept_and_dropped_hold_every_sentence_once() -> None:
     kept, dropped = drawn.split('class="context dropped"')
     assert [f'data-sentence="{i}"' in kept for i in range(3)] == [True, True, False]
     assert [f'data-sentence="{i}"' in dropped for i in range(3)] == [False, False, True]
-    assert "1 of 1 evidence sentences dropped." in drawn
+    assert "The evidence is dropped: what is kept does not say" in drawn
     assert "before the question is known" in drawn
     assert "<script>" not in drawn
+
+
+def test_evidence_that_is_dropped_is_a_warning() -> None:
+    both = report(part(evidence=(1, 2)))
+    assert "1 of the 2 sentences of the evidence are dropped." in drawn_cut(both, cut(nasty_ranking(), 0.5))
+    everything = drawn_cut(both, cut(nasty_ranking(), 1.0))
+    assert "All of the evidence is kept." in everything
+    assert 'class="note"' not in everything
 
 
 def test_three_answers_with_tokens_and_seconds() -> None:
@@ -74,7 +91,7 @@ def test_three_answers_with_tokens_and_seconds() -> None:
 
 def test_claims_by_verdict() -> None:
     everything = drawn_claims(claims(), {"chains/fig.svg": "<svg/>"})
-    assert "3 claims: does not hold 1, holds 2" in everything
+    assert "Of 3 claims 1 does not hold, 2 hold." in everything
     assert everything.count('class="claim"') == 3
     assert everything.count("data:image/svg+xml;base64,") == 1
     assert "<b>2" not in everything

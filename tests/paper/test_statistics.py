@@ -18,7 +18,7 @@ from keepset.paper.statistics import (
     sign_test,
     spread_ratio,
 )
-from keepset.statistics import wilson
+from keepset.statistics import clustered_wilson, wilson
 
 CAUSAL = [0.91, 0.85, 0.99, 0.70, 0.88]
 IMITATION = [0.80, 0.83, 0.95, 0.60, 0.90]
@@ -159,3 +159,16 @@ def test_six_of_six_tell_two_arms_apart_and_five_of_five_do_not() -> None:
     assert sign_test(6, 0) == pytest.approx(2 / 2**6)
     assert sign_test(0, 6) == sign_test(6, 0) < 0.05 < sign_test(5, 0)
     assert sign_test(7, 7) == sign_test(0, 0) == 1.0
+
+
+def test_cases_that_stand_or_fall_together_are_fewer_than_they_look() -> None:
+    together = clustered_wilson([4, 4, 4, 4, 0, 0, 0, 0], [4] * 8)
+    alone = clustered_wilson([2, 2, 2, 2, 2, 2, 2, 2], [4] * 8)
+    assert together[1] - together[0] > alone[1] - alone[0] > wilson(16, 32)[1] - wilson(16, 32)[0]
+    assert together[0] < wilson(4, 8)[0], "no narrower than one case per cluster"
+    none, every = clustered_wilson([0, 0, 0], [4, 4, 4]), clustered_wilson([4, 4, 4], [4, 4, 4])
+    assert none[0] == 0 < none[1]
+    assert every == pytest.approx((1 - none[1], 1))
+    assert clustered_wilson([1, 0], [2, 0]) == (0, 1), "one cluster says nothing of others"
+    with pytest.raises(ValueError, match="share: expected 0 <= successes <= size in every cluster"):
+        clustered_wilson([3], [2])

@@ -9,6 +9,8 @@ from keepset.files import read_record
 FILE = "claims.json"
 VERDICTS = ("does not hold", "cannot be told", "holds")
 """In the order of the page: what fails is looked for first."""
+NOT_THE_PAPERS = ("-", "not in it")
+"""What stands for the paper's number in a claim that is not the paper's."""
 
 
 class _Tracked(BaseModel):

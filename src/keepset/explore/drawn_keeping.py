@@ -16,7 +16,8 @@ def drawn_cut(report: Report, shown: Cut) -> str:
     dropped = [_sentence(report, number, _why(report, shown, number)) for number in rest]
     n, tokens = len(report.blocks), sum(shown.ranking.lengths)
     lost = [number for number in rest if number in report.evidence]
-    return f"""<p class="verdict">{escape(said(shown.ranking))} {escape(_evidence_said(report, lost))}</p>
+    return f"""<p class="{"note" if lost else "verdict"}">{escape(said(shown.ranking))}
+{escape(_evidence_said(report, lost))}</p>
 <div class="beside">
 <div><h2>Kept: {len(kept)} of {n} sentences, {shown.tokens:,} of {tokens:,} tokens</h2>
 <div class="context kept">{"".join(kept)}</div></div>
@@ -36,7 +37,9 @@ def _evidence_said(report: Report, lost: list[int]) -> str:
         return "The reply rests on no sentence in particular."
     if not lost:
         return "All of the evidence is kept."
-    return f"{len(lost)} of {len(report.evidence)} evidence sentences dropped."
+    if len(lost) == len(report.evidence):
+        return "The evidence is dropped: what is kept does not say what the reply rests on."
+    return f"{len(lost)} of the {len(report.evidence)} sentences of the evidence are dropped."
 
 
 def _why(report: Report, shown: Cut, number: int) -> str:

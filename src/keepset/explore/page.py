@@ -57,6 +57,7 @@ def _html(value: str = "", name: str | None = None) -> gr.HTML:
 
 
 def _asking_tab(explorer: Explorer, visit: gr.State) -> None:
+    _html("<p class='soft'>Try an example, or paste a text of your own.</p>")
     with gr.Row(elem_id="examples"):
         buttons = [gr.Button(sample.title, size="sm", min_width=140) for sample in SAMPLES]
     look = _html(name="look")
@@ -158,6 +159,6 @@ def _paper_tab(paper: tuple[PaperClaims, dict[str, str]] | None) -> None:
         _html(f'<p class="note">{NOT_INSTALLED}</p>', "claims")
         return
     claims, figures = paper
-    wanted = gr.Radio([ALL, *verdicts(claims)], value=ALL, label="Show the claims that")
+    wanted = gr.Radio([ALL, *verdicts(claims)], value=ALL, label="Verdict")
     shown = _html(drawn_claims(claims, figures), "claims")
     wanted.change(lambda verdict: drawn_claims(claims, figures, verdict), wanted, shown, **QUICK)

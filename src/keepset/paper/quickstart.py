@@ -9,9 +9,9 @@ from rich.console import Console
 
 from keepset import seeds
 from keepset.paper.experiment import Experiment, Jobs, Report, run_result
-from keepset.paper.result import At, RunResult
+from keepset.paper.result import At, Coordinate, Metric, RunResult
 from keepset.paper.results import Results
-from keepset.paper.statistics import share
+from keepset.paper.statistics import clustered_share
 from keepset.paper.table import Table, with_interval
 from keepset.quickstart import QUICKSTART_RUN, QuickstartSize, run_quickstart
 
@@ -33,14 +33,21 @@ def run(scale: str) -> RunResult:
     metrics = []
     for count in outcome.counts:
         at: At = {"policy": count.policy, "budget": count.budget, "told": count.told}
-        metrics.append(share("preserved", count.preserved, outcome.answers, **at))
-        metrics.append(share("facts_kept", count.facts_kept, outcome.answers, **at))
+        metrics.append(clustered_share("preserved", count.preserved_each, outcome.answers_each, **at))
+        metrics.append(Metric(what="facts_kept", at=at, value=count.facts_kept / outcome.answers, n=outcome.answers))
+        metrics.append(Metric(what="prefills", at=at, value=count.cost, n=outcome.documents))
     return run_result(
         NAME,
         scale,
         started,
         at={"model": MODEL},
-        config={"tokens": size.held_out_tokens, "budgets": list(size.budgets), "blocks": "line", "steps": size.steps},
+        config={
+            "tokens": size.held_out_tokens,
+            "budgets": list(size.budgets),
+            "blocks": "line",
+            "steps": size.steps,
+            "intervals": "clustered by document",
+        },
         seeds={
             "router_documents": seeds.ROUTER_DOCUMENTS.seed(QUICKSTART_RUN),
             "evaluation": seeds.EVALUATION.seed(QUICKSTART_RUN),
@@ -64,6 +71,7 @@ def quickstart_table(results: Results) -> Table:
             policy,
             *(with_interval(results.metric("preserved", policy=policy, budget=budget)) for budget in budgets),
             *(f"{results.value('facts_kept', policy=policy, budget=budget):.2f}" for budget in budgets),
+            cost(results, policy, budgets[0]),
         )
         for policy in results.coordinates("policy")
     ]
@@ -72,20 +80,29 @@ def quickstart_table(results: Results) -> Table:
         caption=(
             f"What `keepset quickstart` prints: documents of {run.config['tokens']:,} tokens with four facts, pruned "
             "line by line before any question; share of the answers that survive, of those the model gives from the "
-            "whole document. The last row is handed the lines of the facts."
+            "whole document; and what choosing the lines took, in dense prefills. The last row is handed the lines of "
+            "the facts."
         ),
         columns=(
             "Policy",
             *(f"{budget:.0%} of the lines" for budget in budgets),
             *(f"facts kept, {budget:.0%}" for budget in budgets),
+            "cost",
         ),
         rows=tuple(rows),
         notes=(
-            f"{run.counts['answers']} answers about {run.counts['documents']} documents: answers about one document "
-            "are not independent, so the intervals (Wilson, over answers) are too narrow. Routers learned from "
+            f"{run.counts['answers']} answers about {run.counts['documents']} documents. Square brackets: 95 % "
+            f"interval, {run.config.get('intervals', 'over answers as if each were of another document')}. -: not "
+            "measured. Routers learned from "
             f"{run.counts['labelled_questions']} questions about {run.counts['training_documents']} other documents.",
         ),
     )
+
+
+def cost(results: Results, policy: Coordinate, budget: Coordinate) -> str:
+    """Dense prefills that choosing took."""
+    found = results.select("prefills", policy=policy, budget=budget)
+    return "-" if found.empty else f"{found['value'].item():.2f}"
 
 
 EXPERIMENT = Experiment(

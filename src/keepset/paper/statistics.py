@@ -8,13 +8,20 @@ from statistics import fmean, stdev
 from scipy.stats import binomtest, f, t
 
 from keepset.paper.result import Coordinate, Metric
-from keepset.statistics import CONFIDENCE, wilson
+from keepset.statistics import CONFIDENCE, clustered_wilson, wilson
 
 
 def share(what: str, successes: int, n: int, **at: Coordinate) -> Metric:
     """A share with its Wilson 95 % interval."""
     low, high = wilson(successes, n)
     return Metric(what=what, at=at, value=successes / n, n=n, low=low, high=high)
+
+
+def clustered_share(what: str, successes: Sequence[int], sizes: Sequence[int], **at: Coordinate) -> Metric:
+    """A share of cases that come in clusters, with an interval that knows it."""
+    low, high = clustered_wilson(successes, sizes)
+    n = sum(sizes)
+    return Metric(what=what, at=at, value=sum(successes) / n, n=n, low=low, high=high)
 
 
 def pooled(what: str, parts: Iterable[Metric]) -> Metric:
