@@ -1,6 +1,10 @@
-"""The Python of the README, of the page on the paper and of the notebook runs as it stands."""
+"""The commands and the Python of the README, the Python of the page on the paper and the notebook run as they stand."""
 
 import re
+import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -28,6 +32,21 @@ def test_the_readmes_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
     *cited, short = capsys.readouterr().out.strip().split("\n")
     assert re.search(r"35 minutes.* \[1\]", " ".join(cited)), "the reply, with the sentence that says it"
     assert 0 < len(short) < len("The ferry leaves at noon. The crossing takes 35 minutes. Dogs travel free.")
+
+
+@needs_model
+def test_the_readmes_commands_run(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^```\n(keepset .+)\n```$", readme, re.MULTILINE)
+    assert [command.split()[1] for command in commands] == ["explain", "compress"]
+    for command in commands:
+        typed = f"{shlex.quote(sys.executable)} -m {command}"
+        done = subprocess.run(typed, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=500)
+        assert done.returncode == 0, done.stderr
+    assert "Ingrid Solberg" in (tmp_path / "keeper.html").read_text(encoding="utf-8")
+    whole = (tmp_path / "docs" / "examples" / "harbour.txt").read_text(encoding="utf-8")
+    assert 0 < len((tmp_path / "short.txt").read_text(encoding="utf-8")) < len(whole) / 2
 
 
 def test_the_papers_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:

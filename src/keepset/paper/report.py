@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from keepset.explore.claims import NOT_THE_PAPERS
 from keepset.files import write_text
 from keepset.paper.catalogue import claims, every_number, experiments
 from keepset.paper.claim import FAILS, FEWEST, HOLDS, OPEN
@@ -13,9 +14,6 @@ from keepset.paper.import_graph import import_graph
 from keepset.paper.paper_map import paper_map
 from keepset.paper.results import Results, read_results
 from keepset.paper.table import Figure, Table, latex_document
-
-NOT_THE_PAPERS = ("-", "not in it")
-"""What stands for the paper's number in claims of our own."""
 
 SECTIONS = {
     "teachers": "Teachers and sanity anchors",
