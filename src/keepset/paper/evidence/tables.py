@@ -118,15 +118,11 @@ def tool_table(
     questions: str,
     cells: Cells,
     notes: Sequence[str] = (),
-    paired: bool = False,
 ) -> Table:
-    """One row per model and tool that was run, a rule between models; ``paired``: on the parts they all have."""
+    """One row per model and tool that was run, a rule between models."""
     rows: list[tuple[str, ...]] = []
     for model in models(results):
         pools = {tool: pool for tool in SHOWN if (pool := Pool(results, model, questions, tool))}
-        if paired and pools:
-            common = set.intersection(*(set(pool.parts) for tool, pool in pools.items() if tool in COMPARED))
-            pools = {tool: Pool(results, model, questions, tool, common) for tool in pools if tool in COMPARED}
         found = [(model, label(tool), *(cell(pool) for cell in cells.values())) for tool, pool in pools.items() if pool]
         rows += [(), *found] if rows and found else found
     return Table(
@@ -171,20 +167,8 @@ def squad_table(results: Results) -> Table:
             "what went through the model forward (saliency also goes backward).",
             "ContextCite is its own package, without rows that it draws twice, common beginnings, the loss and logits "
             "that it does not read: no score changes, and it is far cheaper than as installed, the last row.",
-            "Tools that cost more were asked fewer questions; evidence-squad-paired has all of them on the same ones.",
+            "Tools that cost more were asked fewer questions; evidence-squad-paired compares on the same ones.",
         ),
-    )
-
-
-def paired_table(results: Results) -> Table:
-    """The same on the questions that every tool was asked."""
-    return tool_table(
-        results,
-        "evidence-squad-paired",
-        "The columns of evidence-squad on the questions that every tool of the model was asked: rows can be compared.",
-        SQUAD,
-        SQUAD_CELLS,
-        paired=True,
     )
 
 
