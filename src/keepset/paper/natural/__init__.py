@@ -3,14 +3,16 @@
 SQuAD articles and QASPER papers, read from a folder: ``keepset bench natural --data FOLDER``. What the reader sees of
 them is read once and kept in the cache folder. ``python -m keepset.paper.natural.ship FOLDER`` trains the router in the
 package. Reading order: ``states`` (what the reader sees), ``documents`` (blocks, questions, splits),
-``training``, ``measure``, ``scorers``, ``likelihood``, ``answers``, ``layers``, ``cost``, ``run``, ``tables``,
-``claims``, ``ship``.
+``training``, ``corpus`` (how much of them), ``measure``, ``scorers``, ``likelihood``, ``minilm``, ``answers``,
+``layers``, ``papers``, ``others``, ``cost``, ``run``, ``tables``, ``limits``, ``claims``, ``ship``.
 """
 
 from keepset.paper.experiment import Experiment, Report
 from keepset.paper.natural.claims import natural_claims
-from keepset.paper.natural.run import NAME, QASPER, ROUTER, SQUAD, jobs
-from keepset.paper.natural.tables import answers_table, cost_table, limits_table, qasper_table, squad_table
+from keepset.paper.natural.corpus import QASPER, SQUAD
+from keepset.paper.natural.limits import limits_table, others_table
+from keepset.paper.natural.run import NAME, ROUTER, jobs
+from keepset.paper.natural.tables import answers_table, cost_table, qasper_table, squad_table
 from keepset.paper.results import Results
 from keepset.paper.table import Table
 
@@ -26,6 +28,8 @@ def tables(results: Results) -> list[Table]:
         found.append(answers_table(results))
     if (limits := limits_table(results)).rows:
         found.append(limits)
+    if not results.select("others").empty:
+        found.append(others_table(results))
     return found
 
 

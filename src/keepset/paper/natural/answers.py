@@ -111,12 +111,6 @@ def _contains(answering: Answering, article: SquadArticle, number: int, keep: Ke
     return any(answer.lower() in reply for answer in asked.answers)
 
 
-def gold_first(document: Read, asked: AskedOf | None) -> Tensor:
-    """The oracle: the sentence that holds the answer, then the others as they stand."""
-    assert asked is not None
-    return asked.gold.float()
-
-
 def snapkv(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Scorer:
     """What the model itself looks at from the question; it reads all sentences first."""
 

@@ -1,7 +1,8 @@
 """What the router that ships was built for; the bars are the project's own, the lexical scorers its rivals."""
 
 from keepset.paper.claim import Claim, above, interval, told
-from keepset.paper.natural.run import BM25, QASPER, ROUTER, SQUAD, WORDS
+from keepset.paper.natural.corpus import QASPER, SQUAD
+from keepset.paper.natural.run import BM25, ROUTER, WORDS
 from keepset.paper.result import Metric
 from keepset.paper.results import Results
 

@@ -25,6 +25,7 @@ from keepset.text.split import split_blocks
 from keepset.text.squad import SquadArticle, read_articles
 
 Split = Literal["train", "tune", "held_out"]
+Cut = Literal["paragraph", "sentence"]
 
 QASPER_FILE = "qasper_fulltext_papers.json.gz"
 SQUAD_FILES = {"train": "squad_train_44articles.json.gz", "dev": "squad_dev_v1.1.json.gz"}
@@ -98,7 +99,7 @@ def articles(data: Path, split: str) -> list[SquadArticle]:
     return read_articles(data / SQUAD_FILES[split])
 
 
-def read_paper(reader: Reader | None, paper: QasperPaper, blocks: Literal["paragraph", "sentence"]) -> Read:
+def read_paper(reader: Reader | None, paper: QasperPaper, blocks: Cut) -> Read:
     """A paper in its paragraphs, or in the sentences inside them; without a reader only words are known of it.
 
     The sentences of an evidence paragraph that hold the answer are wanted, or all of them where none does.
@@ -115,9 +116,7 @@ def read_article(reader: Reader | None, article: SquadArticle, split: str) -> Re
     return _read(article.title, article.text, article.sentences, seen, wanted, questions)
 
 
-def _cut_paper(
-    paper: QasperPaper, blocks: Literal["paragraph", "sentence"]
-) -> tuple[list[tuple[int, int]], Tensor, list[Question]]:
+def _cut_paper(paper: QasperPaper, blocks: Cut) -> tuple[list[tuple[int, int]], Tensor, list[Question]]:
     places = list(paper.paragraphs) if blocks == "paragraph" else list(_sentences(paper))
     homes = [_home(paper, place) for place in places]
     golds = []
