@@ -91,6 +91,11 @@ def random_scores(document: Read, asked: AskedOf | None) -> Tensor:
     return torch.rand(blocks, generator=torch.Generator().manual_seed(seeds.STATISTICS.seed(1, draw)))
 
 
+def shortest_first(document: Read, asked: AskedOf | None) -> Tensor:
+    """Nothing but lengths: short blocks are many, and evidence is counted in blocks."""
+    return -torch.tensor(document.words).float()
+
+
 def gold_first(document: Read, asked: AskedOf | None) -> Tensor:
     """The oracle: what is marked, the shorter first, which holds most; then the others as they stand."""
     words = torch.tensor(document.words).float()

@@ -34,6 +34,7 @@ from keepset.paper.natural.measure import (
     gold_first,
     question_recall,
     random_scores,
+    shortest_first,
     wanted_recall,
 )
 from keepset.paper.natural.minilm import minilm_folder, minilm_scores
@@ -52,16 +53,18 @@ ROUTER, LEXICAL, WORDS, BM25, STEMS = "router", "lexical", "words", "bm25", "ste
 LIKELIHOOD, RANDOM = "question likelihood", "random"
 ORACLE, SNAPKV = "oracle", "snapkv"
 """What is marked, the shorter first: the ceiling; and, where answers are read, what the model that answers looks at."""
-MINILM = "minilm"
-UNREAD = (WORDS, BM25, STEMS, MINILM, RANDOM, ORACLE)
+MINILM, SHORT = "minilm", "short"
+UNREAD = (WORDS, BM25, STEMS, MINILM, SHORT, RANDOM, ORACLE)
 """Scorers that need no reader."""
 SCORERS: dict[str, tuple[str, ...]] = {
-    QASPER: (ORACLE, ROUTER, LEXICAL, WORDS, MINILM, BM25, STEMS, LIKELIHOOD, RANDOM),
-    SENTENCES: (ORACLE, ROUTER, LEXICAL, MINILM, BM25, RANDOM),
+    QASPER: (ORACLE, ROUTER, LEXICAL, WORDS, MINILM, BM25, STEMS, LIKELIHOOD, SHORT, RANDOM),
+    SENTENCES: (ORACLE, ROUTER, LEXICAL, MINILM, BM25, SHORT, RANDOM),
     SQUAD: (ROUTER, LEXICAL, MINILM, BM25, STEMS, LIKELIHOOD, RANDOM),
     ALL_SQUAD: (LEXICAL, MINILM, BM25, STEMS, RANDOM),
 }
-WITHOUT_QUESTION = (ORACLE, ROUTER, LEXICAL, WORDS, RANDOM)
+WITHOUT_QUESTION = (ORACLE, ROUTER, LEXICAL, WORDS, SHORT, RANDOM)
+NEVER_ASKED = (WORDS, SHORT)
+"""Scorers that would give the same with a question."""
 
 
 def jobs(scale: str, data: Path = DATA) -> Jobs:
@@ -101,7 +104,7 @@ def run_scorer(scale: str, data: Path, documents: str, scorer: str) -> RunResult
     else:
         if scorer in WITHOUT_QUESTION:
             metrics += wanted_recall(read, score)
-        if scorer != WORDS:
+        if scorer not in NEVER_ASKED:
             metrics += question_recall(read, score)
     return _result(scale, started, read, metrics, documents=documents, scorer=scorer)
 
@@ -155,6 +158,7 @@ def find_scorer(scale: str, data: Path, scorer: str) -> Scorer:
         MINILM: minilm_scores,
         ORACLE: lambda: gold_first,
         LIKELIHOOD: lambda: question_likelihood(*loaded(SETTINGS[scale].reader)),
+        SHORT: lambda: shortest_first,
         RANDOM: lambda: random_scores,
     }
     return scorers[scorer]()
