@@ -104,7 +104,7 @@ def results(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
 def test_every_run_is_in_a_table(results: Results) -> None:
     made = {table.name: table for table in [*tables(results), *costs(results)]}
     assert list(made) == ["natural-qasper", "natural-squad", "natural-limits", "natural-cost"]
-    embeddings = 0 if minilm_folder() else 2  # a package that nobody has to have
+    embeddings = 0 if minilm_folder() else 1  # a package that nobody has to have
     assert len(made["natural-squad"].rows) == len(SCORERS["squad"]) + 1 + len(SCORERS["all squad"]) - embeddings
     text = made["natural-qasper"].markdown()
     for title in ("the router that ships", "words, logistic regression", "BM25", "question likelihood", "random"):
