@@ -38,6 +38,7 @@ class Answering:
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
+    new_tokens: int = NEW_TOKENS
     _read: dict[str, tuple[list[int], KeptCache]] = field(default_factory=dict)
 
     def reply(self, text: str, question: str) -> str:
@@ -51,7 +52,7 @@ class Answering:
         cut = common_length(whole, tokens)
         rest = torch.tensor(whole[cut:])
         ends = turn_ends(self.model, self.tokenizer)
-        return spoken(self.tokenizer, generate(self.model, shortened(cache, cut), rest, NEW_TOKENS, ends))
+        return spoken(self.tokenizer, generate(self.model, shortened(cache, cut), rest, self.new_tokens, ends))
 
 
 def run_answers(

@@ -1,6 +1,6 @@
 """What is read: which papers and articles teach, which are held out, and how many of each at every scale."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -46,6 +46,10 @@ class Setting:
     """For question likelihood, which reads every block again for every question."""
     answers_per_article: int
     """Questions of each SQuAD dev article that the reader answers itself."""
+    paper_questions: int
+    """About held-out papers, the shorter first, that a model answers itself."""
+    answer_budgets: tuple[float, ...]
+    """Shares of the words of a paper that it answers from."""
     curve_papers: int
     """For the curve over layers."""
     curve_layers: tuple[int, ...]
@@ -53,10 +57,22 @@ class Setting:
     """Of the text whose cost is measured."""
 
 
+SMALL = Setting("smollm2-135m-instruct", 10, 130, 90, 16, 24, 20, 6, 80, (0.25,), 40, (1, 3, 6, 10, 15), 3_300)
 SETTINGS = {
-    "smoke": Setting(TINY, 1, 6, 3, 3, 2, 2, 1, 8, (1, 2), 200),
-    "small": Setting("smollm2-135m-instruct", 10, 130, 90, 16, 24, 20, 6, 40, (1, 3, 6, 10, 15), 3_300),
-    "paper": Setting("smollm2-135m-instruct", 10, 194, 90, 44, 48, 200, 20, 194, (1, 3, 6, 10, 15, 20, 30), 3_300),
+    "smoke": Setting(TINY, 1, 6, 3, 3, 2, 2, 1, 2, (0.25,), 8, (1, 2), 200),
+    "small": SMALL,
+    "paper": replace(
+        SMALL,
+        train_papers=194,
+        train_articles=44,
+        dev_articles=48,
+        likelihood_questions=200,
+        answers_per_article=20,
+        paper_questions=250,
+        answer_budgets=(0.1, 0.25, 0.5),
+        curve_papers=194,
+        curve_layers=(1, 3, 6, 10, 15, 20, 30),
+    ),
 }
 
 
@@ -89,10 +105,16 @@ def held_out(scale: str, data: Path, documents: str, read: bool = True) -> list[
 def qasper(scale: str, data: Path, split: Split, blocks: Cut, read: bool = True) -> list[Read]:
     setting = SETTINGS[scale]
     if split == "held_out":
-        chosen = [paper for paper in papers(data) if qasper_split(paper.id) == split][: setting.held_out_papers]
+        chosen = held_out_papers(scale, data)
     else:
         chosen = [paper for paper in teaching(data)[: setting.train_papers] if qasper_split(paper.id) == split]
     return [read_paper(reader(scale) if read else None, paper, blocks) for paper in chosen]
+
+
+def held_out_papers(scale: str, data: Path) -> list[QasperPaper]:
+    """The shorter first."""
+    found = [paper for paper in papers(data) if qasper_split(paper.id) == "held_out"]
+    return found[: SETTINGS[scale].held_out_papers]
 
 
 def teaching(data: Path) -> list[QasperPaper]:

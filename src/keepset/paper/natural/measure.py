@@ -96,6 +96,10 @@ def shortest_first(document: Read, asked: AskedOf | None) -> Tensor:
     return -torch.tensor(document.words).float()
 
 
+def last_first(document: Read, asked: AskedOf | None) -> Tensor:
+    return torch.arange(len(document.words)).float()
+
+
 def gold_first(document: Read, asked: AskedOf | None) -> Tensor:
     """The oracle: what is marked, the shorter first, which holds most; then the others as they stand."""
     words = torch.tensor(document.words).float()

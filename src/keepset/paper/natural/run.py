@@ -9,7 +9,8 @@ from pathlib import Path
 from keepset import seeds
 from keepset.compression.compressor import SHIPPED
 from keepset.files import sha256
-from keepset.paper.bench.models import loaded
+from keepset.models.quantize import Quantize
+from keepset.paper.bench.models import loaded, short_name
 from keepset.paper.experiment import Jobs, run_result
 from keepset.paper.natural.answers import run_answers, snapkv
 from keepset.paper.natural.corpus import (
@@ -19,19 +20,22 @@ from keepset.paper.natural.corpus import (
     SETTINGS,
     SQUAD,
     held_out,
+    held_out_papers,
     lessons,
+    reader,
     reads,
     squad_dev,
     teaching,
 )
 from keepset.paper.natural.cost import run_cost
-from keepset.paper.natural.documents import Read, articles
+from keepset.paper.natural.documents import Read, articles, read_paper
 from keepset.paper.natural.layers import run_layers
 from keepset.paper.natural.likelihood import question_likelihood
 from keepset.paper.natural.measure import (
     Scorer,
     among_best,
     gold_first,
+    last_first,
     question_recall,
     random_scores,
     shortest_first,
@@ -39,6 +43,7 @@ from keepset.paper.natural.measure import (
 )
 from keepset.paper.natural.minilm import minilm_folder, minilm_scores
 from keepset.paper.natural.others import run_others
+from keepset.paper.natural.paper_answers import attention_scorers, run_paper_answers
 from keepset.paper.natural.papers import SHARES, run_papers
 from keepset.paper.natural.scorers import bm25_scores, lexical, routed, stem_scores, words_scorer
 from keepset.paper.natural.training import Training, train_text_router
@@ -51,9 +56,11 @@ DATA = Path("data")
 """Where SQuAD and QASPER are looked for unless ``--data`` says otherwise."""
 ROUTER, LEXICAL, WORDS, BM25, STEMS = "router", "lexical", "words", "bm25", "stems"
 LIKELIHOOD, RANDOM = "question likelihood", "random"
-ORACLE, SNAPKV = "oracle", "snapkv"
-"""What is marked, the shorter first: the ceiling; and, where answers are read, what the model that answers looks at."""
-MINILM, SHORT = "minilm", "short"
+ORACLE = "oracle"
+"""What is marked, the shorter first: the ceiling."""
+SNAPKV, H2O = "snapkv", "h2o"
+"""Where answers are read: what the model that answers looks at."""
+MINILM, SHORT, RECENCY = "minilm", "short", "recency"
 UNREAD = (WORDS, BM25, STEMS, MINILM, SHORT, RANDOM, ORACLE)
 """Scorers that need no reader."""
 SCORERS: dict[str, tuple[str, ...]] = {
@@ -65,6 +72,8 @@ SCORERS: dict[str, tuple[str, ...]] = {
 WITHOUT_QUESTION = (ORACLE, ROUTER, LEXICAL, WORDS, SHORT, RANDOM)
 NEVER_ASKED = (WORDS, SHORT)
 """Scorers that would give the same with a question."""
+LARGER: dict[str, tuple[tuple[str, Quantize], ...]] = {"small": (("qwen2.5-coder-1.5b-instruct", "int8"),)}
+"""Models that answer questions about papers beside the reader: hours on a CPU, so not in the tests."""
 
 
 def jobs(scale: str, data: Path = DATA) -> Jobs:
@@ -85,6 +94,10 @@ def jobs(scale: str, data: Path = DATA) -> Jobs:
         NAME, scale, setting.reader, setting.curve_layers, teaching(data)[: setting.curve_papers]
     )
     found[f"{NAME}/answers"] = partial(answers, scale, data)
+    for model, quantize in ((setting.reader, None), *LARGER.get(scale, ())):
+        found[f"{NAME}/paper-answers/{short_name(model, quantize)}"] = partial(
+            paper_answers, scale, data, model, quantize
+        )
     found[f"{NAME}/cost"] = lambda: run_cost(
         NAME, scale, setting.reader, router_of(scale, data), setting.document_tokens
     )
@@ -117,6 +130,18 @@ def answers(scale: str, data: Path) -> RunResult:
     scorers |= {SNAPKV: snapkv(model, tokenizer), ORACLE: gold_first}
     pairs = list(zip(articles(data, "dev"), squad_dev(scale, data), strict=False))
     return run_answers(NAME, scale, (setting.reader, model, tokenizer), pairs, scorers, setting.answers_per_article)
+
+
+def paper_answers(scale: str, data: Path, name: str, quantize: Quantize | None) -> RunResult:
+    """What a model still answers about a paper from what is kept of it."""
+    setting = SETTINGS[scale]
+    model, tokenizer = loaded(name, quantize)
+    scorers = attention_scorers(model, tokenizer)
+    scorers["pre_query"] |= {s: find_scorer(scale, data, s) for s in (ORACLE, ROUTER, WORDS, RECENCY, SHORT, RANDOM)}
+    scorers["query_aware"] |= {s: find_scorer(scale, data, s) for s in (ORACLE, ROUTER, STEMS)}
+    read = ((paper, read_paper(reader(scale), paper, "paragraph")) for paper in held_out_papers(scale, data))
+    answering = (short_name(name, quantize), model, tokenizer)
+    return run_paper_answers(NAME, scale, answering, read, scorers, setting.answer_budgets, setting.paper_questions)
 
 
 def _result(
@@ -158,6 +183,7 @@ def find_scorer(scale: str, data: Path, scorer: str) -> Scorer:
         MINILM: minilm_scores,
         ORACLE: lambda: gold_first,
         LIKELIHOOD: lambda: question_likelihood(*loaded(SETTINGS[scale].reader)),
+        RECENCY: lambda: last_first,
         SHORT: lambda: shortest_first,
         RANDOM: lambda: random_scores,
     }

@@ -6,11 +6,13 @@ from keepset.paper.natural.corpus import ALL_SQUAD, QASPER, SENTENCES, SQUAD
 from keepset.paper.natural.measure import BUDGETS, NUMBERS
 from keepset.paper.natural.run import (
     BM25,
+    H2O,
     LEXICAL,
     LIKELIHOOD,
     MINILM,
     ORACLE,
     RANDOM,
+    RECENCY,
     ROUTER,
     SCORERS,
     SHORT,
@@ -31,6 +33,8 @@ TITLES = {
     LIKELIHOOD: "question likelihood",
     SHORT: "the shortest first",
     RANDOM: "random",
+    RECENCY: "the last first",
+    H2O: "H2O",
     SNAPKV: "SnapKV",
     MINILM: "sentence embeddings, all-MiniLM-L6-v2",
     ORACLE: "what is marked, the shorter first",
@@ -116,27 +120,6 @@ def squad_table(results: Results) -> Table:
             "The sixteen are the paragraph of the question and the sentences after it; questions whose answer "
             "stands in another of the sixteen are left out.",
             *minilm_note(results, SQUAD),
-        ),
-    )
-
-
-def answers_table(results: Results) -> Table:
-    """What is still answered from two sentences of sixteen."""
-    run = results.run(kind="answers")
-    dense = results.metric("dense", kind="answers")
-    found = [metric for metric in run.metrics if metric.what == "preserved"]
-    return Table(
-        name="natural-answers",
-        caption=(
-            f"SQuAD dev, question known: what {run.config['model']} still answers from {run.config['kept']} of sixteen "
-            "sentences. 95 % bootstrap interval over articles."
-        ),
-        columns=("Scorer", "Preserved", "Questions"),
-        rows=tuple((TITLES[str(m.at["scorer"])], with_interval(m), f"{m.n:,}") for m in found),
-        notes=(
-            f"Mode text, greedy, at most {run.config['new_tokens']} tokens; a reply counts when it contains what an "
-            f"annotator marked. Of {dense.n} questions of {run.counts['documents']} articles the model answers "
-            f"{dense.value:.2f} from all sixteen sentences; these are the questions of the table.",
         ),
     )
 
