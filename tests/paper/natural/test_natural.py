@@ -11,9 +11,10 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel, BertTokenizer, PreTrainedTokenizerBase
 
-from keepset.paper.bench.models import tiny_model
+from keepset.paper.bench.models import TINY, tiny_model
 from keepset.paper.experiment import run_missing
 from keepset.paper.natural import EXPERIMENT, costs, tables
+from keepset.paper.natural.answer_tables import SHOWN, answers_table, paper_answers_table
 from keepset.paper.natural.answers import NEW_TOKENS, Answering
 from keepset.paper.natural.corpus import held_out, lessons, qasper, reads, squad_dev
 from keepset.paper.natural.documents import QASPER_FILE, SQUAD_FILES, papers, part, qasper_split
@@ -21,14 +22,15 @@ from keepset.paper.natural.limits import others_table
 from keepset.paper.natural.measure import clustered_share, gold_first, random_scores, wanted_recall
 from keepset.paper.natural.minilm import embed, embedding_scores, minilm_folder, minilm_scores
 from keepset.paper.natural.others import count_kept, run_others
+from keepset.paper.natural.paper_answers import holds
 from keepset.paper.natural.papers import SHARES
-from keepset.paper.natural.run import ROUTER, SCORERS, answers, first_questions, jobs
+from keepset.paper.natural.run import ROUTER, SCORERS, answers, first_questions, jobs, paper_answers
 from keepset.paper.natural.ship import CARD, ship
-from keepset.paper.natural.tables import answers_table
 from keepset.paper.natural.training import Lessons, Training, together, train_text_router
 from keepset.paper.results import Results, read_results
 from keepset.pruning import Pruner
 from keepset.routers.text import load_text_router
+from keepset.text.qasper import PaperQuestion
 
 QUICK = Training(lexical_steps=3, epochs=1)
 TOWNS = ("Hale", "Marr", "Ostend", "Quay", "Rye", "Tarn", "Ulm", "Vale")
@@ -124,6 +126,36 @@ def test_an_answer_survives_where_its_sentence_is_kept(data: Path, monkeypatch: 
     assert preserved["oracle"].n == 2
     rows = answers_table(Results({"natural/answers": found})).rows
     assert len(rows) == len(preserved)
+
+
+def test_answers_about_papers_survive_where_their_paragraph_is_kept(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Answering, "reply", lambda self, text, question: text)
+    found = paper_answers("smoke", data, TINY, None)
+    preserved = {(str(m.at["regime"]), str(m.at["scorer"])): m for m in found.metrics if m.what == "preserved"}
+    assert preserved["pre_query", "oracle"].value == preserved["query_aware", "oracle"].value == 1.0
+    assert preserved["pre_query", "recency"].value == 1.0  # two of eight paragraphs; evidence is the last but one
+    assert set(preserved) == {(regime, scorer) for regime, scorers in SHOWN.items() for scorer in scorers}
+    assert found.counts == {"documents": 2, "answering_documents": 2, "questions": 2, "yes_no": 0}
+    table = paper_answers_table(Results({"natural/paper-answers/tiny": found}), TINY)
+    assert len(table.rows) == len(preserved) + 1
+    assert "| not known | H2O | 25% |" in table.markdown()
+
+
+@pytest.mark.parametrize(
+    ("reply", "answers", "extractive", "held"),
+    [
+        ("They saw  it In Ulm, and in Rye.", ("in ulm", "Rye"), True, True),
+        ("They saw it in Ulm.", ("in Ulm", "Rye"), True, False),
+        ("Yes, they do.", ("yes",), False, True),
+        ("Nobody said yes or no.", ("yes",), False, False),
+        ("It is not known.", ("no",), False, False),
+    ],
+)
+def test_what_counts_as_the_answer(reply: str, answers: tuple[str, ...], extractive: bool, held: bool) -> None:
+    asked = PaperQuestion("Where?", frozenset({1}), answers, extractive, True)
+    assert holds(reply, asked) == held
 
 
 def test_the_ceiling_is_what_is_marked_the_shorter_first(data: Path) -> None:
