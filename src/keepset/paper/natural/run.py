@@ -57,7 +57,7 @@ DATA = Path("data")
 ROUTER, LEXICAL, WORDS, BM25, STEMS = "router", "lexical", "words", "bm25", "stems"
 LIKELIHOOD, RANDOM = "question likelihood", "random"
 ORACLE = "oracle"
-"""What is marked, the shorter first: the ceiling."""
+"""What is marked, the shorter first, then the rest as it stands: the ceiling."""
 SNAPKV, H2O = "snapkv", "h2o"
 """Where answers are read: what the model that answers looks at."""
 MINILM, SHORT, RECENCY = "minilm", "short", "recency"

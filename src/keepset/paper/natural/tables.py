@@ -37,7 +37,7 @@ TITLES = {
     H2O: "H2O",
     SNAPKV: "SnapKV",
     MINILM: "sentence embeddings, all-MiniLM-L6-v2",
-    ORACLE: "what is marked, the shorter first",
+    ORACLE: "what is marked first",
 }
 REGIMES = {"pre_query": "not known", "query_aware": "known"}
 
