@@ -17,9 +17,10 @@ from keepset.paper.natural import EXPERIMENT, costs, tables
 from keepset.paper.natural.answer_tables import SHOWN, answers_table, paper_answers_table
 from keepset.paper.natural.answers import NEW_TOKENS, Answering
 from keepset.paper.natural.corpus import held_out, lessons, qasper, reads, squad_dev
-from keepset.paper.natural.documents import QASPER_FILE, SQUAD_FILES, papers, part, qasper_split
+from keepset.paper.natural.documents import QASPER_FILE, SQUAD_FILES, answering_sentences, papers, part, qasper_split
+from keepset.paper.natural.granularity import kept_both_ways
 from keepset.paper.natural.limits import others_table
-from keepset.paper.natural.measure import clustered_share, gold_first, random_scores, wanted_recall
+from keepset.paper.natural.measure import clustered_share, gold_first, last_first, random_scores, wanted_recall
 from keepset.paper.natural.minilm import embed, embedding_scores, minilm_folder, minilm_scores
 from keepset.paper.natural.others import count_kept, run_others
 from keepset.paper.natural.paper_answers import holds
@@ -105,7 +106,7 @@ def results(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 def test_every_run_is_in_a_table(results: Results) -> None:
     made = {table.name: table for table in [*tables(results), *costs(results)]}
-    assert list(made) == ["natural-qasper", "natural-squad", "natural-limits", "natural-cost"]
+    assert list(made) == ["natural-qasper", "natural-squad", "natural-limits", "natural-granularity", "natural-cost"]
     embeddings = 0 if minilm_folder() else 1  # a package that nobody has to have
     assert len(made["natural-squad"].rows) == len(SCORERS["squad"]) + 1 + len(SCORERS["all squad"]) - embeddings
     text = made["natural-qasper"].markdown()
@@ -177,6 +178,16 @@ def test_what_others_asked_is_what_the_other_questions_need(data: Path) -> None:
     assert counts["as many words", "others"] == [2, 4]  # block 1 twice; nobody else needs 2 or 5
     assert counts["words taken", "others"] == [(20 + 10) + (10 + 10) + 20, 3 * 80]
     assert counts["a quarter", "others, then words"][0] >= 2
+
+
+def test_sentences_that_answer_are_counted_whatever_is_cut(data: Path) -> None:
+    paper = papers(data)[0]
+    homes, wanted = answering_sentences(paper)
+    assert homes == [i for i in range(8) for _ in range(2)]
+    assert wanted == {12}  # the first sentence of the seventh paragraph
+    counts = kept_both_ways(paper, {"last": last_first, "first": lambda document, asked: -last_first(document, asked)})
+    assert counts["paragraph", "last", 0.25] == counts["sentence", "last", 0.25] == (1, 1)
+    assert counts["paragraph", "first", 0.5] == counts["sentence", "first", 0.5] == (0, 1)
 
 
 def test_papers_with_one_question_say_nothing_of_others(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from keepset.blocks import KeepSet
 from keepset.paper.natural.states import Reader, Seen, Source
 from keepset.routers.text import QuestionFeatures, TextFeatures, question_features, text_features
 from keepset.routers.words import word_bag
@@ -198,6 +199,19 @@ def part(features: TextFeatures, blocks: range) -> TextFeatures:
         features.states[inside],
         features.block_of[inside] - first,
     )
+
+
+def answering_sentences(paper: QasperPaper) -> tuple[list[int], KeepSet]:
+    """The paragraph of every sentence; and the sentences of evidence that hold an extractive answer."""
+    places = list(_sentences(paper))
+    homes = [_home(paper, place) for place in places]
+    found = (
+        i
+        for i, (home, place) in enumerate(zip(homes, places, strict=True))
+        for asked in paper.questions
+        if asked.extractive and home in asked.evidence and _holds(paper, place, asked.answers)
+    )
+    return homes, frozenset(found)
 
 
 def _sentences(paper: QasperPaper) -> Iterator[tuple[int, int]]:

@@ -1,8 +1,10 @@
 """What limits the router where nobody has asked, as tables: papers to learn from, the layer, and what others asked."""
 
+from keepset.paper.natural.corpus import CUTS
 from keepset.paper.natural.measure import BUDGETS
 from keepset.paper.natural.others import BOTH, OTHERS, QUARTER, RANDOM, SAME, WORDS
 from keepset.paper.natural.papers import SHARES
+from keepset.paper.natural.tables import TITLES
 from keepset.paper.results import Results
 from keepset.paper.table import Table, with_interval
 
@@ -97,6 +99,29 @@ def others_table(results: Results) -> Table:
             f"{run.counts['questions']} questions about {run.counts['papers']} held-out papers that have two or more "
             f"of them; the evidence of the other questions takes {with_interval(taken)} of a paper's words.",
         ),
+    )
+
+
+def granularity_table(results: Results) -> Table:
+    """Answering sentences kept, by what is cut."""
+    run = results.run(kind="granularity")
+    rows: list[tuple[str, ...]] = []
+    for scorer in results.coordinates("scorer", "answering_sentences"):
+        rows += [()] if rows else []
+        for blocks in CUTS:
+            found = [
+                results.metric("answering_sentences", blocks=blocks, scorer=scorer, budget=budget) for budget in BUDGETS
+            ]
+            rows.append((f"{blocks}s", TITLES[scorer], *map(with_interval, found), f"{found[0].n:,}"))
+    return Table(
+        name="natural-granularity",
+        caption=(
+            "QASPER, question not known: sentences of evidence that hold an extractive answer, kept in 10, 25 and 50 % "
+            "of the words, where whole paragraphs or single sentences are chosen. 95 % bootstrap interval over papers."
+        ),
+        columns=("Blocks", "Scorer", "10 %", "25 %", "50 %", "n"),
+        rows=tuple(rows),
+        notes=(f"{run.counts['papers']} held-out papers.",),
     )
 
 

@@ -29,6 +29,7 @@ from keepset.paper.natural.corpus import (
 )
 from keepset.paper.natural.cost import run_cost
 from keepset.paper.natural.documents import Read, articles, read_paper
+from keepset.paper.natural.granularity import run_granularity
 from keepset.paper.natural.layers import run_layers
 from keepset.paper.natural.likelihood import question_likelihood
 from keepset.paper.natural.measure import (
@@ -61,7 +62,7 @@ ORACLE = "oracle"
 SNAPKV, H2O = "snapkv", "h2o"
 """Where answers are read: what the model that answers looks at."""
 MINILM, SHORT, RECENCY = "minilm", "short", "recency"
-UNREAD = (WORDS, BM25, STEMS, MINILM, SHORT, RANDOM, ORACLE)
+UNREAD = (LEXICAL, WORDS, BM25, STEMS, MINILM, SHORT, RANDOM, ORACLE)
 """Scorers that need no reader."""
 SCORERS: dict[str, tuple[str, ...]] = {
     QASPER: (ORACLE, ROUTER, LEXICAL, WORDS, MINILM, BM25, STEMS, LIKELIHOOD, SHORT, RANDOM),
@@ -89,6 +90,9 @@ def jobs(scale: str, data: Path = DATA) -> Jobs:
     }
     for share in SHARES:
         found[f"{NAME}/papers/{share:g}"] = partial(run_papers, NAME, scale, data, share)
+    found[f"{NAME}/granularity"] = lambda: run_granularity(
+        NAME, scale, data, {s: find_scorer(scale, data, s) for s in (LEXICAL, SHORT, RANDOM)}
+    )
     found[f"{NAME}/others"] = lambda: run_others(NAME, scale, data, find_scorer(scale, data, WORDS))
     found[f"{NAME}/layers"] = lambda: run_layers(
         NAME, scale, setting.reader, setting.curve_layers, teaching(data)[: setting.curve_papers]
