@@ -113,7 +113,7 @@ def test_every_run_is_in_a_table(results: Results) -> None:
     for title in ("the router that ships", "words, logistic regression", "BM25", "question likelihood", "random"):
         assert title in text
     assert "layer 2 alone" in made["natural-limits"].markdown()
-    assert len(made["natural-limits"].rows) == 2 * len(SHARES) + 1 + 2
+    assert len(made["natural-limits"].rows) == 2 * len(SHARES) + 1 + 2  # two scorers each; two layers
     assert EXPERIMENT.claims is not None
     assert [claim.paper for claim in EXPERIMENT.claims(results)] == ["0.59", "0.39"]
 

@@ -14,7 +14,12 @@ WAYS = {
     WORDS: "words, logistic regression",
     RANDOM: "random",
 }
-ROUTERS = {"router": "words and states", "lexical": "words, heading and place alone"}
+ROUTERS = {
+    "router": "words and states",
+    "lexical": "words, heading and place alone",
+    "short": "the shortest first",
+    "random": "random",
+}
 
 
 def limits_table(results: Results) -> Table:
@@ -36,7 +41,7 @@ def paper_rows(results: Results) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for scorer, title in ROUTERS.items():
         for share in SHARES:
-            if results.select("recall", kind="papers", share=share).empty:
+            if results.select("recall", kind="papers", share=share, scorer=scorer).empty:
                 continue
             papers = results.run(kind="papers", share=share).at["training_papers"]
             found = [
