@@ -4,6 +4,8 @@ from dataclasses import replace
 
 from keepset.paper.claim import Claim, above, interval, told
 from keepset.paper.natural.corpus import QASPER, SQUAD
+from keepset.paper.natural.others import BOTH
+from keepset.paper.natural.papers import SHARES
 from keepset.paper.natural.run import BM25, ROUTER, WORDS
 from keepset.paper.result import Metric
 from keepset.paper.results import Results
@@ -33,14 +35,17 @@ def natural_claims(results: Results) -> list[Claim]:
 
 
 def tried(results: Results) -> str:
-    """What was run to tell whether a choice of ours keeps the recall low; on papers that are not held out."""
-    runs = {
-        "papers": "fewer papers to learn from",
-        "layers": "other layers",
-        "others": "evidence of the other questions instead of a router",
-    }
-    found = [said for kind, said in runs.items() if kind in results.coordinates("kind")]
-    return f"{', '.join(found)}: no cause found, natural-limits and natural-others" if found else "not tested"
+    """What was run to tell whether a choice of ours keeps the recall low: by folds, or without choosing anything."""
+    found = []
+    if not results.select("recall", kind="papers", scorer=ROUTER).empty:
+        papers = [results.run(kind="papers", share=share).at["training_papers"] for share in SHARES[1:]]
+        recalls = [results.metric("recall", kind="papers", share=s, scorer=ROUTER, budget=0.25) for s in SHARES[1:]]
+        said = ", ".join(f"{recall.value:.2f} from {n}" for recall, n in zip(recalls, papers, strict=True))
+        found.append(f"papers to learn from, by folds: {said}")
+    if not results.select("others").empty:
+        known = results.metric("others", way=BOTH)
+        found.append(f"what the paper's other questions needed kept first, then words: {interval(known)}")
+    return "; ".join(found) or "not tested"
 
 
 def _there(results: Results, what: str, documents: str, rival: str) -> bool:
