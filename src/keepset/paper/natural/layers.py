@@ -5,17 +5,18 @@ words, so that the layer is what differs.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
+from torch.nn.functional import logsigmoid
 
 from keepset import seeds
 from keepset.paper.bench.models import loaded
 from keepset.paper.experiment import run_result
 from keepset.paper.natural.measure import BUDGETS, clustered_share, kept_blocks
+from keepset.paper.natural.training import Training, fit_wanted
 from keepset.paper.result import Metric, RunResult
 from keepset.routers.features import decoder_layers, hidden_after
 from keepset.routers.reading import LEAD, WINDOW, sink_token
@@ -23,8 +24,6 @@ from keepset.text.prompt import encode, token_spans
 from keepset.text.qasper import QasperPaper
 
 FOLDS = 5
-STEPS = 150
-DECAY = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +50,8 @@ def run_layers(
         scale,
         started,
         at={"kind": "layers"},
-        config={"reader": reader, "folds": FOLDS, "steps": STEPS, "decay": DECAY},
-        seeds={"router_init": seeds.ROUTER_INIT.seed(0)},
+        config={"reader": reader, "folds": FOLDS, "penalty": Training().state_penalty},
+        seeds={"statistics": seeds.STATISTICS.seed(0)},
         counts={"papers": len(papers)},
         metrics=metrics,
         command=f"keepset bench {experiment} --data FOLDER --only layers",
@@ -98,37 +97,27 @@ def crossed_recall(papers: Sequence[Pooled], layer: int) -> list[Metric]:
     counted: dict[float, list[tuple[int, int]]] = {budget: [] for budget in BUDGETS}
     for fold in range(FOLDS):
         training = [paper for i, paper in enumerate(papers) if i % FOLDS != fold]
-        score = fit(torch.cat([p.by_layer[layer] for p in training]), torch.cat([p.wanted for p in training]))
+        odds = fit(training, layer)
         for paper in papers[fold::FOLDS]:
             lengths = torch.tensor(paper.words).float().clamp(min=1).log()
             with torch.no_grad():
-                scores = logsigmoid(score(paper.by_layer[layer]).squeeze(-1)) - 0.5 * lengths
+                scores = logsigmoid(odds(paper.by_layer[layer])) - Training().length_power * lengths
             wanted = frozenset(paper.wanted.nonzero().flatten().tolist())
             for budget in BUDGETS:
                 counted[budget].append((len(wanted & kept_blocks(scores, paper.words, budget)), len(wanted)))
     return [clustered_share("recall", pairs, layer=layer, budget=budget) for budget, pairs in counted.items()]
 
 
-def fit(rows: Tensor, wanted: Tensor) -> nn.Module:
-    """Logistic regression on standardised features."""
-    center, scale = rows.mean(0), rows.std(0).clamp(min=1e-6)
+def fit(papers: Sequence[Pooled], layer: int) -> Callable[[Tensor], Tensor]:
+    """Logistic regression on standardised features, as the router's own of its one layer."""
+    rows = torch.cat([paper.by_layer[layer] for paper in papers])
+    center, scale = rows.mean(0), rows.std(0).clamp(min=1e-3)
     linear = nn.Linear(rows.shape[1], 1)
     nn.init.zeros_(linear.weight)
-    nn.init.zeros_(linear.bias)
-    optimizer = torch.optim.AdamW(linear.parameters(), lr=1e-3, weight_decay=DECAY)
-    standard = (rows - center) / scale
-    for _ in range(STEPS):
-        loss = binary_cross_entropy_with_logits(linear(standard).squeeze(-1), wanted.float())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return nn.Sequential(_Standardised(center, scale), linear)
 
+    def odds(rows: Tensor) -> Tensor:
+        found: Tensor = linear((rows - center) / scale).squeeze(-1)
+        return found
 
-class _Standardised(nn.Module):
-    def __init__(self, center: Tensor, scale: Tensor) -> None:
-        super().__init__()
-        self.center, self.scale = center, scale
-
-    def forward(self, rows: Tensor) -> Tensor:
-        return (rows - self.center) / self.scale
+    fit_wanted(lambda: odds(rows), papers, {linear.weight: Training().state_penalty}, linear.bias)
+    return odds

@@ -4,6 +4,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -95,18 +96,27 @@ def learn_words(router: TextRouter, documents: Sequence[Read], training: Trainin
         router.headings.weight: training.heading_penalty,
         router.place.weight: training.place_penalty,
     }
-    _fit(lambda: router.said(text), documents, penalties, router.place.bias)
+    fit_wanted(lambda: router.said(text), documents, penalties, router.place.bias)
 
 
 def learn_states(router: TextRouter, documents: Sequence[Read], training: Training) -> None:
     """The same by what the reader sees."""
     text = together([document.features for document in documents])
     penalties = {router.pooled.weight: training.state_penalty}
-    _fit(lambda: router.seen_alone(text), documents, penalties, router.pooled.bias)
+    fit_wanted(lambda: router.seen_alone(text), documents, penalties, router.pooled.bias)
 
 
-def _fit(
-    odds: Callable[[], Tensor], documents: Sequence[Read], penalties: Mapping[Tensor, float], bias: Tensor
+class Wanting(Protocol):
+    """A document cut into blocks of which some are wanted."""
+
+    @property
+    def words(self) -> list[int]: ...
+    @property
+    def wanted(self) -> Tensor: ...
+
+
+def fit_wanted(
+    odds: Callable[[], Tensor], documents: Sequence[Wanting], penalties: Mapping[Tensor, float], bias: Tensor
 ) -> None:
     """Blocks compete inside their document, so how much of it is asked about is given and not to be learned."""
     nn.init.constant_(bias, TYPICAL)
