@@ -5,6 +5,7 @@ Documents with four facts hidden in them, a real model, and no question yet: whi
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -42,6 +43,8 @@ FILES = {"questions.jsonl", "labels", "router", "pruning.svg", "report.html"}
 RIVALS = ("kvzip_max", "snapkv", "random")
 """The policy that came closest to the router when all of them stood here, the best known one, and chance. The others
 are in the eviction benchmark."""
+AT_LENGTH = " mentioned in the provided text?"
+"""How RULER's questions end. The model repeats it in every answer, which is then half as long again."""
 SHOWN = 2
 """Questions whose evidence is shown."""
 
@@ -126,14 +129,14 @@ def run_on(
         known = line_pruner(Oracle(frozenset(fact.line for fact in sheet.facts)))
         whole = known.prune(sheet.text, budget=1.0)
         prefill += whole.record.prefill_seconds
-        given = [fact for fact in sheet.facts if whole.gives(fact.question, fact.answer)]
+        given = given_of(whole, sheet.facts)
         answers.append(len(given))
         for pruner in [*pruners, known]:
             found = pruner.prune_at(sheet.text, size.budgets)
             choosing[pruner.policy.title] += found[0].record.score_seconds
             for budget, pruned in zip(size.budgets, found, strict=True):
                 place = pruner.policy.title, budget
-                preserved[place].append(sum(pruned.gives(fact.question, fact.answer) for fact in given))
+                preserved[place].append(len(given_of(pruned, given)))
                 kept[place] += sum(fact.line in pruned.kept for fact in given)
 
     if not any(answers):
@@ -147,6 +150,12 @@ def run_on(
     )
     write_outcome(outcome, out, console)
     return outcome
+
+
+def given_of(pruned: keepset.PrunedContext, facts: Sequence[Fact]) -> list[Fact]:
+    """Those whose answer the model still gives."""
+    asked = [(fact.question, fact.answer) for fact in facts]
+    return [fact for fact, given in zip(facts, pruned.gives_each(asked), strict=True) if given]
 
 
 def check_folder(out: Path) -> None:
@@ -165,9 +174,9 @@ def sample_sheets(
         facts = []
         for asked in document.questions:
             (number,) = asked.answers
-            subject = asked.question.removeprefix("What is the ").removesuffix("?")
+            subject = asked.question.removeprefix("What is the ").removesuffix(AT_LENGTH)
             line = next(i for i, said in enumerate(lines) if number in said)
-            facts.append(Fact(asked.question, f"The {subject} is {number}.", line))
+            facts.append(Fact(f"What is the {subject}?", f"The {subject} is {number}.", line))
         sheets.append(FactSheet(document.text, tuple(facts)))
     return sheets
 

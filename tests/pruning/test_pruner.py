@@ -62,6 +62,19 @@ def test_an_answer_is_given_when_each_of_its_tokens_is_the_most_likely(loaded: L
         assert pruned.gives(QUESTION, tokenizer.decode(list(written)))
 
 
+def test_questions_side_by_side_do_not_see_each_other(loaded: Loaded, document: str) -> None:
+    questions = (QUESTION, "Who?", "What is the code for the last one of all of them, if there is one?")
+    for policy, budget in ((H2O(), 1.0), (Recency(), 0.25)):
+        pruned = Pruner(*loaded, policy, blocks="line").prune(document, budget)
+        said = [pruned.ask(question, 1) for question in questions]
+        asked = [(question, answer) for question in questions for answer in (*filter(str.strip, said), "not this one")]
+        alone = [pruned.gives(*pair) for pair in asked]
+        assert pruned.gives_each(asked) == alone
+        assert any(alone)
+        assert not all(alone)
+    assert pruned.gives_each([]) == []
+
+
 def test_kept_blocks_answer_as_under_the_mask(loaded: Loaded, document: str) -> None:
     pruned = Pruner(*loaded, Oracle(frozenset({3, 7})), blocks="line").prune(document, 3)
     assert pruned.kept == (0, 3, 7)

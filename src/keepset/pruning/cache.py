@@ -138,6 +138,23 @@ def read_after_each(model: PreTrainedModel, caches: Sequence[KeptCache], tokens:
     return _read(model, Stack.of(caches), tokens.expand(len(caches), -1), rows)[0]
 
 
+def read_side_by_side(
+    model: PreTrainedModel, cache: KeptCache, texts: Sequence[Tensor], rows: Sequence[int]
+) -> list[Tensor]:
+    """For each of several (T,) texts, each after the same cache, (rows, V) logits of its last ``rows`` tokens.
+
+    Shorter ones are padded at the end, where no token of theirs reads the padding.
+    """
+    width = max(map(len, texts))
+    padding = [width - len(tokens) for tokens in texts]
+    tokens = torch.stack([torch.nn.functional.pad(text, (0, more)) for text, more in zip(texts, padding, strict=True)])
+    wanted = max(more + count for more, count in zip(padding, rows, strict=True))
+    logits, _ = _read(model, Stack.of([cache] * len(texts)), tokens, wanted)
+    return [
+        found[wanted - more - count : wanted - more] for found, more, count in zip(logits, padding, rows, strict=True)
+    ]
+
+
 def generate(
     model: PreTrainedModel, cache: KeptCache, tokens: Tensor, max_new_tokens: int, stop: frozenset[int]
 ) -> tuple[int, ...]:
