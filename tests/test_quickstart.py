@@ -97,8 +97,6 @@ def test_facts_stand_on_lines_of_their_own(loaded: Loaded) -> None:
             assert number in sheet.text.splitlines()[fact.line]
             subject = fact.question.removeprefix("What is the ").removesuffix("?")
             assert fact.answer == f"The {subject} is {number}"
-                fact.question.removeprefix("What is the ").removesuffix("?") == fact.answer[4 : -len(f" is {number}")]
-            )
             assert sheet.text.count(number) == 1
 
 

@@ -18,8 +18,9 @@ from transformers import PreTrainedModel
 
 from keepset.blocks import KeepSet, Span
 from keepset.models.cache import KeysValues, kept, lend
-from keepset.models.capabilities import position_limit, sliding_windows
+from keepset.models.capabilities import caches_latents, position_limit, sliding_windows
 from keepset.models.masks import ModelMask, model_mask
+from keepset.readouts.layers import Layer, shares_layers, visit_layers
 
 EvictionMode = Literal["global", "post_prefill", "text"]
 MAX_TOKENS = 16_384
@@ -68,9 +69,12 @@ def prefill_kept(
 
     Under ``text`` the tokens are those of the kept text, and all are kept.
     Shorter documents are padded at the end, where no token of theirs reads the padding.
+    Inside ``shared_layers`` a document that is read whole is read once for this and for readouts.
     """
     whole = [torch.arange(len(tokens)) for tokens, _ in documents]
     read = whole if mode == "post_prefill" else [positions for _, positions in documents]
+    if shares_layers() and mode != "text" and not caches_latents(model) and all(map(torch.equal, read, whole)):
+        return [narrowed(_read_whole(model, tokens), positions) for tokens, positions in documents]
     width = max(len(positions) for positions in read)
     at = torch.stack([torch.cat([p, p[-1:].expand(width - len(p))]) for p in read])  # (B, S)
     tokens = torch.stack([tokens[row] for (tokens, _), row in zip(documents, at, strict=True)])
@@ -91,6 +95,14 @@ def prefill_kept(
         own = KeysValues([part[row : row + 1] for part in left.keys], [part[row : row + 1] for part in left.values])
         caches.append(narrowed(KeptCache(own, computed, len(own_tokens)), positions))
     return caches
+
+
+def _read_whole(model: PreTrainedModel, tokens: Tensor) -> KeptCache:
+    """Keys and values of all (T,) ``tokens``, from the forward that readouts use."""
+    layers: list[Layer] = []
+    visit_layers(model, tokens[None], layers.append)
+    held = KeysValues([layer.key for layer in layers], [layer.value for layer in layers])
+    return KeptCache(held, torch.arange(len(tokens)), len(tokens))
 
 
 def narrowed(cache: KeptCache, positions: Tensor) -> KeptCache:
