@@ -244,15 +244,19 @@ def test_batched_equals_single(model: PreTrainedModel) -> None:
 
 
 def test_branches_do_not_read_each_other(llama: PreTrainedModel) -> None:
-    """A cache that grew in place would change the second answer."""
-    executor = Fast(llama)
+    """A cache that grew in place would change what is read after others have branched off it."""
     everything = frozenset(range(4))
     asks = [Ask(RAGGED, everything - {i}, CONTINUATIONS) for i in range(4)]
-    with executor.hold([RAGGED]):
-        executor.read([Ask(RAGGED, everything, CONTINUATIONS)])
-        first = numbers(executor.read(asks))
-        again = numbers(executor.read(asks[::-1])).view(4, -1).flip(0).flatten()
-    assert torch.equal(first, again)
+    others = [Ask(RAGGED, everything - {i, 3}, CONTINUATIONS) for i in range(3)]
+
+    def last_read(*batches: list[Ask]) -> Tensor:
+        executor = Fast(llama)
+        with executor.hold([RAGGED]):
+            executor.read([Ask(RAGGED, everything, CONTINUATIONS)])
+            return [numbers(executor.read(batch)) for batch in batches][-1]
+
+    again = last_read(others, asks[::-1]).view(4, -1).flip(0).flatten()
+    assert torch.equal(last_read(asks), again)
 
 
 def test_the_fill_is_the_papers_and_enough(llama: PreTrainedModel) -> None:
@@ -288,8 +292,12 @@ def test_held_context_is_not_computed_again(llama: PreTrainedModel) -> None:
         executor.read([Ask(RAGGED, frozenset(range(4)), ((5,),))])
         before = executor.cost.copy()
         executor.read([Ask(RAGGED, frozenset(range(3)), ((5,),))])
-    # Hiding the last block leaves the gap before it and everything earlier as it was: 18 to 21 are new.
-    assert executor.cost.since(before).tokens == 4
+        # Hiding the last block leaves the gap before it and everything earlier as it was: 18 to 21 are new.
+        assert executor.cost.since(before).tokens == 4
+        executor.read([Ask(RAGGED, frozenset(range(keep)), ((5,),)) for keep in (4, 3)])
+        assert executor.cost.since(before).tokens == 4, "what was read once is known"
+        executor.read([Ask(RAGGED, frozenset(range(3)), ((6,),))])
+        assert executor.cost.since(before).tokens == 8, "but not of another continuation"
 
 
 def test_a_prompt_cut_before_its_question_shares_the_context_that_is_held(llama: PreTrainedModel) -> None:

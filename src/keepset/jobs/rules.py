@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from keepset.blocks import Example
+from keepset.blocks import Example, KeepSet
 from keepset.interventions import Ask, Effects, Executor, ForcedChoice, Reading, Score, Scorer, TeacherForced
 from keepset.labels import find_evidence
 from keepset.labels.evidence import Case
@@ -88,15 +88,35 @@ def worth_bases(examples: Sequence[TextExample], executor: Executor, effort: Sup
     """
     answers = [Answer(example, executor) for example in examples]
     with executor.hold([answer.beginning for answer in answers]):
-        asks = [Ask(answer.beginning, answer.everything, ((*answer.lead, *answer.tokens),)) for answer in answers]
-        readings = executor.read(asks)  # first: all branch off it
-        return [_worth_basis(answer, reading, effort) for answer, (reading,) in zip(answers, readings, strict=True)]
+        everything = executor.read([_ask(answer, answer.everything) for answer in answers])  # all branch off it
+        for answer, (reading,) in zip(answers, everything, strict=True):
+            answer.known[answer.everything] = torch.tensor(reading.log_probs[0])
+        if len(answers) > 1 and effort != "certified":
+            _read_alone(answers, executor)
+        return [_worth_basis(answer, reading, effort) for answer, (reading,) in zip(answers, everything, strict=True)]
+
+
+def _ask(answer: Answer, keep: KeepSet, length: int | None = None) -> Ask:
+    """Question and answer, or so many tokens of them."""
+    return Ask(answer.beginning, keep, ((*answer.lead, *answer.tokens)[:length],))
+
+
+def _read_alone(answers: Sequence[Answer], executor: Executor) -> None:
+    """Every block alone, for all questions side by side: each block is computed once, and what was read is known."""
+    executor.read([_ask(answer, frozenset()) for answer in answers])
+    lengths = [len(answer.read_spoken([answer.everything])[0]) for answer in answers]
+    executor.read(
+        [
+            _ask(answer, frozenset({block}), length)
+            for answer, length in zip(answers, lengths, strict=True)
+            for block in range(len(answer.example.blocks))
+        ]
+    )
 
 
 def _worth_basis(answer: Answer, reading: Reading, effort: SupportEffort) -> Basis:
     """``reading`` is of the whole context."""
     n = len(answer.example.blocks)
-    answer.known[answer.everything] = torch.tensor(reading.log_probs[0])
     (full,) = answer.read([answer.everything])
     if not bool(torch.isfinite(full).all()):
         raise ValueError("expected finite numbers, got NaN or infinity")

@@ -13,8 +13,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from keepset.blocks import Example
-from keepset.interventions.executors.base import MAX_TOKENS, Executor, is_out_of_memory
-from keepset.interventions.executors.layout import Job, Layout, lay_out, read_logits, sequence_tokens
+from keepset.interventions.executors.base import MAX_TOKENS, Ask, Executor, is_out_of_memory
+from keepset.interventions.executors.layout import Job, Layout, Reading, lay_out, read_logits, sequence_tokens
 from keepset.interventions.executors.packing import patterns_of, reach_of, slots_of, visible_positions, who_reads_whom
 from keepset.interventions.executors.trie import Path, pieces, plan
 from keepset.interventions.operators import Mask, Operator
@@ -61,10 +61,12 @@ class Fast(Executor):
         self._holding: dict[int, Example] = {}  # by identity; the reference keeps the identity from being reused
         self._same: dict[int, int] = {}
         self._trunks: dict[int, Path] = {}
+        self._known: dict[object, list[Reading]] = {}
 
     @contextmanager
     def hold(self, examples: Sequence[Example]) -> Iterator[None]:
-        """Inside, the first and longest path of each example (the clean one, asked first) serves later calls too.
+        """Inside, the first and longest path of each example (the clean one, asked first) serves later calls too, and
+        what was read once is known.
 
         Examples that differ only after their last block, as a prompt cut before its question does, share one.
         """
@@ -73,7 +75,16 @@ class Fast(Executor):
         try:
             yield
         finally:
-            self._holding, self._same, self._trunks = {}, {}, {}
+            self._holding, self._same, self._trunks, self._known = {}, {}, {}, {}
+
+    def read(self, asks: Sequence[Ask], temperature: float = 1.0) -> list[list[Reading]]:
+        def key(ask: Ask) -> object:
+            return id(ask.example), ask.keep, ask.continuations, temperature
+
+        new = [ask for ask in asks if key(ask) not in self._known]
+        read = {key(ask): found for ask, found in zip(new, super().read(new, temperature), strict=True)}
+        self._known |= {key(ask): read[key(ask)] for ask in new if id(ask.example) in self._holding}
+        return [read.get(key(ask)) or self._known[key(ask)] for ask in asks]
 
     def _sharing(self, examples: Sequence[Example]) -> dict[int, int]:
         """Example -> the first one with the same blocks, by identity. Replacements may differ, so only under a mask."""
