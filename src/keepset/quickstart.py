@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from statistics import median
 
 from rich.console import Console
 from rich.progress import track
@@ -125,17 +126,16 @@ def run_on(
     policies: list[keepset.BlockRouter | str] = [*routers, *RIVALS]
     pruners = list(map(line_pruner, policies))
     answers, preserved, kept = list[int](), defaultdict[Place, list[int]](list), Counter[Place]()
-    prefill, choosing = 0.0, defaultdict[str, float](float)  # seconds
+    costs = defaultdict[str, list[float]](list)
     for sheet in track(held_out, "pruning", transient=True, disable=not console.is_terminal):
         known = line_pruner(Oracle(frozenset(fact.line for fact in sheet.facts)))
         with shared_layers():  # the whole document is read once, whoever looks at it
             whole = known.prune(sheet.text, budget=1.0)
-            prefill += whole.record.prefill_seconds
             given = given_of(whole, sheet.facts)
             answers.append(len(given))
             for pruner in [*pruners, known]:
                 found = pruner.prune_at(sheet.text, size.budgets)
-                choosing[pruner.policy.title] += found[0].record.score_seconds
+                costs[pruner.policy.title].append(found[0].record.score_seconds / whole.record.prefill_seconds)
                 for budget, pruned in zip(size.budgets, found, strict=True):
                     place = pruner.policy.title, budget
                     preserved[place].append(len(given_of(pruned, given)))
@@ -144,7 +144,7 @@ def run_on(
     if not any(answers):
         raise ValueError("quickstart: expected the model to answer some questions from the whole document, got none")
     counts = tuple(
-        PolicyCount(*place, tuple(found), kept[place], choosing[place[0]] / prefill, place[0] == Oracle.title)
+        PolicyCount(*place, tuple(found), kept[place], median(costs[place[0]]), place[0] == Oracle.title)
         for place, found in preserved.items()
     )
     outcome = QuickstartOutcome(
