@@ -182,6 +182,23 @@ def test_greedy_continuations_agree_and_are_those_of_transformers(name: str) -> 
     assert clean == tuple(tokens[0, -5:].tolist())
 
 
+@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2"])
+def test_a_guess_changes_nothing_but_the_number_of_forwards(name: str) -> None:
+    model = build(name)
+    asks = [Ask(RAGGED, frozenset(keep), ((5,),)) for keep in ((0, 1, 2, 3), (0, 2), (1,))]
+    alone = [Fast(model).generate([ask], 6) for ask in asks]
+    for ask, ((written,),) in zip(asks, alone, strict=True):
+        for right in (0, 2, 5, 6):
+            guess = (*written[:right], *((token + 1) % VOCABULARY for token in written[right:]), 3, 4)
+            executor = Fast(model)
+            assert executor.generate([ask], 6, guess=guess) == [[written]]
+            assert executor.cost.forwards == 6 - min(right, 5)
+            until = written[: written.index(written[1])]
+            assert executor.generate([ask], 6, frozenset({written[1]}), guess) == [[until]]
+        assert Fast(model).generate(asks, 6, guess=written) == [found for (found,) in alone]
+        assert Reference(model).generate([ask], 6, guess=written) == [[written]]
+
+
 def test_generation_ends_before_the_first_stop_token(llama: PreTrainedModel) -> None:
     ask = Ask(RAGGED, frozenset({0, 2}), ((5,),))
     ((whole,),) = Fast(llama).generate([ask], 5)

@@ -25,19 +25,19 @@ class Writer:
     def everything(self) -> KeepSet:
         return frozenset(range(len(self.prompt.blocks)))
 
-    def tokens(self, keep: KeepSet, most: int) -> tuple[int, ...]:
-        """At most so many."""
+    def tokens(self, keep: KeepSet, most: int, guess: tuple[int, ...] = ()) -> tuple[int, ...]:
+        """At most so many; what begins like ``guess`` is written sooner."""
         if (keep, most) not in self.known:
             stop = turn_ends(self.executor.model, self.tokenizer)
             if not self.tokenizer.chat_template:
                 stop |= line_ends(self.tokenizer)
             ask = Ask(self.prompt, keep, (self.prompt.answer,))
-            ((self.known[keep, most],),) = self.executor.generate([ask], most, stop)
+            ((self.known[keep, most],),) = self.executor.generate([ask], most, stop, guess)
         return self.known[keep, most]
 
-    def beginning(self, keep: KeepSet, most: int) -> str:
+    def beginning(self, keep: KeepSet, most: int, guess: tuple[int, ...] = ()) -> str:
         """A reply of at most so many tokens, with dots where it goes on."""
-        tokens = self.tokens(keep, most)
+        tokens = self.tokens(keep, most, guess)
         return decode(self.tokenizer, tokens).strip() + (" …" if len(tokens) == most else "")
 
 

@@ -7,6 +7,8 @@ forward runs many paths of similar length, of one example or of many, side by si
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
+from operator import eq
 
 import torch
 from torch import Tensor
@@ -18,7 +20,7 @@ from keepset.interventions.executors.layout import Job, Layout, Reading, lay_out
 from keepset.interventions.executors.packing import patterns_of, reach_of, slots_of, visible_positions, who_reads_whom
 from keepset.interventions.executors.trie import Path, pieces, plan
 from keepset.interventions.operators import Mask, Operator
-from keepset.models.cache import KeysValues, kept, lend
+from keepset.models.cache import KeysValues, kept, lend, without_last
 from keepset.models.masks import expand, model_mask
 
 FULL_FORWARD = {"cpu": 512}
@@ -227,22 +229,29 @@ class Fast(Executor):
         return Forward(paths, logits, place, computed, allowed, positions)
 
     def _decode(self, done: Forward, max_new_tokens: int, stop: frozenset[int]) -> None:
-        """Greedy tokens for every path of a forward, one column at a time."""
+        """Greedy tokens for every path of a forward: as many guesses as were right for all, then one at a time."""
         rows = [done.read_columns(path) for path in done.paths]
         jobs = [path.job for path in done.paths]
         read_logits(done.logits, done.columns, jobs, rows, temperature=1.0)
-        for job in jobs:
-            assert job.reading is not None
-            job.generated = (job.reading.top[0][0],)
-        past, allowed, positions = done.computed, done.allowed[:, -1:], done.positions
-        for _ in range(max_new_tokens - 1):
+        written = [job.reading.top[0] for job in jobs if job.reading is not None]
+        guess = jobs[0].continuations[0][:-1]
+        right = min(sum(1 for _ in takewhile(bool, map(eq, guess, found))) for found in written)
+        for job, found in zip(jobs, written, strict=True):
+            job.generated = found[: right + 1]
+        wrong = len(guess) - right
+        past = None if done.computed is None else without_last(done.computed, wrong)
+        end, columns = done.width - wrong, done.allowed.shape[2] - wrong
+        allowed, positions = done.allowed[:, end - 1 : end, :columns], done.positions[:, :columns]
+        # One new token that reads every slot needs no mask, and heads then share keys without copying them.
+        plain = self.windows is None and bool(allowed.all()) and self.model.config._attn_implementation == "sdpa"
+        for _ in range(max_new_tokens - right - 1):
             if all(stop & set(job.generated) for job in jobs):
                 return
             assert past is not None
             tokens = torch.tensor([[job.generated[-1]] for job in jobs], device=self.device)
             allowed = torch.cat([allowed, torch.ones_like(allowed[:, :, :1])], dim=-1)
             positions = torch.cat([positions, positions[:, -1:] + 1], dim=-1)
-            mask = model_mask(self.windows, allowed, positions[:, -1:], positions, self.model.dtype)
+            mask = None if plain else model_mask(self.windows, allowed, positions[:, -1:], positions, self.model.dtype)
             cache = lend(past, list(range(len(jobs))), allowed.shape[-1] - 1, len(past.keys), keep=True)
             logits = self.model(
                 tokens, attention_mask=mask, position_ids=positions[:, -1:], past_key_values=cache, use_cache=True
