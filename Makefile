@@ -49,7 +49,7 @@ docs: setup ## the documentation site, into site/; a warning is an error
 
 pictures: setup browser ## the picture of an explanation, into docs/images
 	mkdir -p build/pictures
-	$(BIN)/keepset explain --context docs/examples/harbour.txt --question "Who was the first keeper of the lighthouse?" --html build/pictures/explain.html
+	$(BIN)/keepset explain --context docs/examples/harbour.txt --question "When was the lighthouse lit for the first time?" --html build/pictures/explain.html
 	$(BROWSER) --window-size=1000,960 --screenshot=docs/images/explain.png file://$(CURDIR)/build/pictures/explain.html
 
 bench: setup ## benchmarks (not tests; timings depend on the machine)
