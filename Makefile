@@ -8,7 +8,7 @@ KVPRESS := 0.5.5
 CHROMIUM ?= chromium
 BROWSER := $(CHROMIUM) --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync --hide-scrollbars
 
-.PHONY: help setup quickstart check test docs browser pictures screenshots bench kvpress-compare reproduce report clean
+.PHONY: help setup quickstart check test docs browser pictures screenshots bench kvpress-compare kvpress-test reproduce report clean
 
 help: ## what the targets do
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -59,6 +59,11 @@ kvpress-compare: setup ## kvpress's KVzip on the quickstart's documents, in an e
 	test -x .venv-kvpress/bin/python || $(PYTHON) -m venv .venv-kvpress
 	.venv-kvpress/bin/python -m pip install --quiet kvpress==$(KVPRESS) $(shell grep '^torch==' constraints.txt)
 	KVPRESS_PYTHON=.venv-kvpress/bin/python $(BIN)/keepset bench kvpress
+
+kvpress-test: ## our router as a press, and our scores beside kvpress's own, in that environment
+	test -x .venv-kvpress/bin/python || $(PYTHON) -m venv .venv-kvpress
+	.venv-kvpress/bin/python -m pip install --quiet kvpress==$(KVPRESS) $(shell grep '^torch==' constraints.txt) pytest pytest-timeout hypothesis --editable .
+	OMP_NUM_THREADS=1 .venv-kvpress/bin/python -m pytest tests/integrations/test_kvpress.py
 
 reproduce: setup ## every result of the paper that is missing
 	$(BIN)/keepset reproduce

@@ -174,7 +174,7 @@ def test_control_c_ends_it_without_a_traceback(folder: Path) -> None:
     time.sleep(5)  # it waits for standard input, or still imports what it needs
     running.send_signal(signal.SIGINT)
     _, printed = running.communicate(timeout=300)
-    assert running.returncode == 130
+    assert running.returncode in (130, -signal.SIGINT), "a shell says 130 of both"
     assert len(printed.splitlines()) <= 1, "the shell shows ^C"
 
 

@@ -88,4 +88,4 @@ def test_three_lines_make_a_table_of_ones_own(monkeypatch: pytest.MonkeyPatch) -
     block = re.findall(r"## Your own table.*?```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[0]
     names: dict[str, object] = {}
     exec(block, names)
-    assert {"causal", "attention", "trace"} <= set(names["routed"].arm)  # type: ignore[attr-defined]
+    assert {"causal", "attention"} <= set(names["routed"].arm)  # type: ignore[attr-defined]

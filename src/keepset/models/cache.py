@@ -52,13 +52,18 @@ class LentLayer(CacheLayerMixin):
             return past[self.rows : self.rows + 1].expand(batch, -1, -1, -1)
         return past.index_select(0, self.rows)
 
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        return self.length + query_length, 0
+    def get_mask_sizes(self, query_length: int | Tensor) -> tuple[int, int]:
+        new = query_length if isinstance(query_length, int) else len(query_length)  # positions, before transformers 5.4
+        return self.length + new, 0
 
     def get_seq_length(self) -> int:
         return self.length
 
     def get_max_length(self) -> int:
+        return -1
+
+    def get_max_cache_shape(self) -> int:
+        """What older transformers call it; kvpress needs one."""
         return -1
 
 

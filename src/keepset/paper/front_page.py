@@ -21,7 +21,7 @@ LINES = {
     "Pruned before the question to 10 %: causal ahead of KVzip, max over heads (smollm2-135m-instruct, global)": (
         "… and than KVzip (not in the paper)"
     ),
-    "Multi-hop: second-pointer recall explains": "What attention routers miss of a chain is its second pointer",
+    "Hardened chains: imitation recovers": "Where teachers learn harder chains, routers trained on attention recover",
     "Aggregation at chance": "Counting cannot be done from a part of the context",
     "Per-query selection, layer-averaged": "Blocks chosen anew for every token add up to the whole context",
 }

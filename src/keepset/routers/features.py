@@ -45,7 +45,11 @@ def block_features(
         tokens = torch.cat([tokens, question], dim=-1)
     check_inputs(model, tokens, blocks)
     tokens = tokens.to(model.device)
-    embedded, hidden = model.get_input_embeddings()(tokens), hidden_after(model, tokens, layers)  # (B, T, D)
+    return pool_blocks(model.get_input_embeddings()(tokens), hidden_after(model, tokens, layers), spans)
+
+
+def pool_blocks(embedded: Tensor, hidden: Tensor, spans: Sequence[Span]) -> Tensor:
+    """(B, N, 2D) of (B, T, D) embeddings and (B, T, D) hidden states: their means over each of ``spans``."""
     pooled = [
         torch.cat([states[:, span.start : span.stop].float().mean(1) for states in (embedded, hidden)], dim=-1)
         for span in spans

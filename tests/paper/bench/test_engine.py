@@ -169,6 +169,8 @@ def test_peers_explain_the_same_answer() -> None:
     weights = [peers.context_cite(model, tokenizer, size, ablations=16)(example) for size in (1, 4)]
     assert len(weights[0]) == 5
     assert weights[0] == pytest.approx(weights[1], abs=1e-2), "left padding changes nothing"
+    spared = peers.context_cite(model, tokenizer, 1, ablations=16, sparing=True)(example)
+    assert spared == pytest.approx(weights[0], abs=1e-2), "nor does leaving out what is not read"
     assert (tokenizer.padding_side, tokenizer.pad_token) == (side, pad)
 
 

@@ -15,9 +15,18 @@ from keepset.paper.evidence import run
 from keepset.paper.evidence.about import DEV, KINDS, OTHER, OWN, SAME, TUNE, asked_of, auc, choose_threshold, shares
 from keepset.paper.evidence.claims import at_least, at_most, nothing_better
 from keepset.paper.evidence.measure import told
+from keepset.paper.evidence.paired import paired_table
 from keepset.paper.evidence.replies import REPLIES, SENTENCES, article_questions, article_units
 from keepset.paper.evidence.run import ARTICLES, SQUAD, TWO_HOP, file_name, jobs
-from keepset.paper.evidence.tables import KEEPSET, SHOWN, Pool, about_table, replies_table, squad_table, two_hop_table
+from keepset.paper.evidence.tables import (
+    COMPARED,
+    KEEPSET,
+    Pool,
+    about_table,
+    replies_table,
+    squad_table,
+    two_hop_table,
+)
 from keepset.paper.evidence.tools import PEERS, TOOLS
 from keepset.paper.evidence.units import FILES
 from keepset.paper.result import Metric, RunResult
@@ -166,7 +175,7 @@ def tool_run(tool: str, seconds: float, first: str) -> RunResult:
     ],
 )
 def test_a_cheaper_and_better_tool_is_named(seconds: float, first: str, verdict: str) -> None:
-    runs = {tool: tool_run(tool, 9.0, "0" * 30) for tool in SHOWN}  # dear, and worse
+    runs = {tool: tool_run(tool, 9.0, "0" * 30) for tool in COMPARED}  # dear, and worse
     runs |= {KEEPSET: tool_run(KEEPSET, 1.0, "1" * 10 + "0" * 20), "captum": tool_run("captum", seconds, first)}
     results = Results(runs)
     claim = nothing_better(results, "m", Pool(results, "m", SQUAD, KEEPSET))
@@ -178,7 +187,14 @@ def test_nothing_is_told_of_tools_that_were_not_run() -> None:
     results = Results({KEEPSET: tool_run(KEEPSET, 1.0, "1" * 30), "captum": tool_run("captum", 9.0, "0" * 30)})
     claim = nothing_better(results, "m", Pool(results, "m", SQUAD, KEEPSET))
     assert claim.verdict == OPEN
-    assert claim.here == f"none of 1 run, of {len(SHOWN) - 1}"
+    assert claim.here == f"none of 1 run, of {len(COMPARED) - 1}"
+
+
+def test_pairs_are_compared_on_the_questions_both_were_asked() -> None:
+    ours, captum = tool_run(KEEPSET, 1.0, "1110"), tool_run("captum", 9.0, "1001")
+    elsewhere = ours.model_copy(update={"at": ours.at | {"part": 1}})
+    (row,) = paired_table(Results({"ours": ours, "captum": captum, "more of ours": elsewhere})).rows
+    assert row == ("m", "Captum FeatureAblation", "4", *("0.50, 0.75", "1, 2; 1") * 2, "9.0, 1.0")
 
 
 def test_a_bar_is_reached_missed_or_near() -> None:

@@ -8,7 +8,7 @@ from keepset.paper.claim import FAILS, HOLDS, OPEN, Claim, above, below, interva
 from keepset.paper.evidence.about import DEV, OTHER, OWN, SAME, shares
 from keepset.paper.evidence.replies import BAR, REPLIES, SENTENCES
 from keepset.paper.evidence.run import ARTICLES, DOCUMENTS, SQUAD
-from keepset.paper.evidence.tables import KEEPSET, SHOWN, Pool, label, models, refused
+from keepset.paper.evidence.tables import COMPARED, KEEPSET, Pool, label, models, refused
 from keepset.paper.result import Metric
 from keepset.paper.results import Results
 from keepset.paper.statistics import sign_test
@@ -64,7 +64,7 @@ def _claim(claim: str, metric: Metric, verdict: str) -> Claim:
 
 
 def any_rival(results: Results, model: str) -> bool:
-    return any(Pool(results, model, SQUAD, tool) for tool in SHOWN if tool != KEEPSET)
+    return any(Pool(results, model, SQUAD, tool) for tool in COMPARED if tool != KEEPSET)
 
 
 def nothing_better(results: Results, model: str, ours: Pool) -> Claim:
@@ -74,7 +74,7 @@ def nothing_better(results: Results, model: str, ours: Pool) -> Claim:
     a tool has not been run.
     """
     ahead, surely, common_questions = [], False, list[int]()
-    for tool in SHOWN:
+    for tool in COMPARED:
         theirs = Pool(results, model, SQUAD, tool)
         common = [part for part in theirs.parts if part in ours.parts]
         if tool == KEEPSET or not common:
@@ -89,7 +89,7 @@ def nothing_better(results: Results, model: str, ours: Pool) -> Claim:
             if wins > losses:
                 ahead.append(f"{label(tool)} ({what}: {wins} questions against {losses})")
                 surely |= sign_test(wins, losses) < SURE
-    rivals, compared = len(SHOWN) - 1, len(common_questions)
+    rivals, compared = len(COMPARED) - 1, len(common_questions)
     verdict = FAILS if surely else OPEN if ahead or compared < rivals else HOLDS
     fewest, most = min(common_questions, default=0), max(common_questions, default=0)
     return Claim(

@@ -22,7 +22,7 @@ from keepset.paper.evidence.about import OURS, run_about, run_about_documents
 from keepset.paper.evidence.documents import document_units, outcome_of_each
 from keepset.paper.evidence.measure import HALVES, Truth, metrics, outcome, truth_of
 from keepset.paper.evidence.replies import REPLIES, article_units, run_replies
-from keepset.paper.evidence.tools import PEERS, TOOLS
+from keepset.paper.evidence.tools import AS_INSTALLED, PEERS, TOOLS
 from keepset.paper.evidence.units import DEV, RUN, TUNE, Unit, squad_units, two_hop_units
 from keepset.paper.experiment import Jobs, run_result
 from keepset.paper.result import RunResult
@@ -101,6 +101,8 @@ def jobs(scale: str, data: Path = DATA) -> Jobs:
         folder = f"{NAME}/{setting.name}"
         for part in parts(setting.questions, setting.part):
             for tool in setting.tools:
+                if tool == AS_INSTALLED and part:
+                    continue
                 every[f"{folder}/{SQUAD}/{file_name(tool)}-{part}"] = partial(
                     run_tool, scale, setting, data, SQUAD, tool, part
                 )
@@ -121,7 +123,7 @@ def jobs(scale: str, data: Path = DATA) -> Jobs:
             (DOCUMENTS, min(setting.documents, len(document_units()))),
         ):
             for part in parts(size, setting.part):
-                for tool in setting.tools:
+                for tool in (tool for tool in setting.tools if tool != AS_INSTALLED):
                     every[f"{folder}/{name}/{file_name(tool)}-{part}"] = partial(
                         run_tool, scale, setting, data, name, tool, part
                     )

@@ -7,7 +7,7 @@ from keepset.paper.evidence.about import DEV, KINDS, OTHER, OURS, OWN, SAME, UNA
 from keepset.paper.evidence.measure import pooled_mean, pooled_shares, told
 from keepset.paper.evidence.replies import BAR, REPLIES, SENTENCES
 from keepset.paper.evidence.run import ARTICLES, DOCUMENTS, SQUAD, TWO_HOP
-from keepset.paper.evidence.tools import FLOOR, HALF, OF_LARGEST, TOOLS
+from keepset.paper.evidence.tools import AS_INSTALLED, FLOOR, HALF, OF_LARGEST, TOOLS
 from keepset.paper.result import Coordinate, Metric
 from keepset.paper.results import Results
 from keepset.paper.table import Table, with_interval
@@ -22,12 +22,15 @@ LABELS = {
     "arc-jsd": "ARC-JSD",
     "contextcite-32": "ContextCite, 32 ablations",
     "contextcite-64": "ContextCite, 64 ablations",
+    AS_INSTALLED: "ContextCite, 64 ablations, as installed",
     "captum": "Captum FeatureAblation",
 }
 SHOWN = (
     *(tool for tool in TOOLS if tool.startswith("keepset")),
     *(tool for tool in TOOLS if not tool.startswith("keepset")),
 )
+COMPARED = tuple(tool for tool in SHOWN if tool != AS_INSTALLED)
+"""Without a second row of the same scores."""
 RULE = (
     f"Sets: keepset's own rule; leave-one-out: drops over {FLOOR} nats and over {OF_LARGEST} of the largest; every "
     f"other tool: scores of at least {HALF} of the best, one rule for all, tuned on nothing."
@@ -115,15 +118,11 @@ def tool_table(
     questions: str,
     cells: Cells,
     notes: Sequence[str] = (),
-    paired: bool = False,
 ) -> Table:
-    """One row per model and tool that was run, a rule between models; ``paired``: on the parts they all have."""
+    """One row per model and tool that was run, a rule between models."""
     rows: list[tuple[str, ...]] = []
     for model in models(results):
         pools = {tool: pool for tool in SHOWN if (pool := Pool(results, model, questions, tool))}
-        if paired and pools:
-            common = set.intersection(*(set(pool.parts) for pool in pools.values()))
-            pools = {tool: Pool(results, model, questions, tool, common) for tool in pools}
         found = [(model, label(tool), *(cell(pool) for cell in cells.values())) for tool, pool in pools.items() if pool]
         rows += [(), *found] if rows and found else found
     return Table(
@@ -166,20 +165,10 @@ def squad_table(results: Results) -> Table:
             "All tools attribute the log-probability of the gold answer, whatever the model would say. Drops and LDS "
             "are read with keepset's masking for all alike. Seconds are CPU seconds of one thread per question, tokens "
             "what went through the model forward (saliency also goes backward).",
-            "Tools that cost more were asked fewer questions; evidence-squad-paired has all of them on the same ones.",
+            "ContextCite is its own package, without rows that it draws twice, common beginnings, the loss and logits "
+            "that it does not read: no score changes, and it is far cheaper than as installed, the last row.",
+            "Tools that cost more were asked fewer questions; evidence-squad-paired compares on the same ones.",
         ),
-    )
-
-
-def paired_table(results: Results) -> Table:
-    """The same on the questions that every tool was asked."""
-    return tool_table(
-        results,
-        "evidence-squad-paired",
-        "The columns of evidence-squad on the questions that every tool of the model was asked: rows can be compared.",
-        SQUAD,
-        SQUAD_CELLS,
-        paired=True,
     )
 
 

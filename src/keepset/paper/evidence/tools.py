@@ -9,7 +9,8 @@
     attention           of the rows that predict the answer, mean over rows, layers and heads
     saliency            gradient of the answer's log-probability, one backward pass
     arc-jsd             how far the answer's distributions move when one sentence is taken out (n + 1 forwards)
-    contextcite-32, -64 a sparse linear model fitted to as many random halves
+    contextcite-32, -64 a sparse linear model fitted to as many random halves; without the work its numbers do not need
+    contextcite-64 as installed  the same, as its users have it; it takes a minute, so few questions
     captum              FeatureAblation: the answer's log-probability without each sentence's text
 
 All attribute the same gold answer. A tool is made once per run, then called question by question.
@@ -38,6 +39,8 @@ CITE_BATCH = 4
 """ContextCite's; other sizes are not faster on one thread (``keepset bench engine``)."""
 FLOOR, OF_LARGEST = 0.25, 0.3
 """The set of leave-one-out: drops over the paper's floor in nats and over a share of the largest one."""
+AS_INSTALLED = "contextcite-64 as installed"
+"""Asked the first part alone: it says what the tool beside it says, for what its users pay."""
 HALF = 0.5
 """The set of a tool that has no rule for one: every score of at least half of the best."""
 
@@ -144,9 +147,9 @@ def divergence(one: Tensor, other: Tensor) -> float:
     return float(sum((side.exp() * (side - middle)).sum() for side in (one, other))) / 2
 
 
-def contextcite(ablations: int, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Tool:
+def contextcite(ablations: int, sparing: bool, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Tool:
     def tool(task: Task) -> Found:
-        score = peers.context_cite(model, tokenizer, CITE_BATCH, ablations, cut=lambda _: task.pieces())
+        score = peers.context_cite(model, tokenizer, CITE_BATCH, ablations, lambda _: task.pieces(), sparing)
         return half_of_best(score(task.example))
 
     return tool
@@ -170,10 +173,11 @@ TOOLS: dict[str, Make] = {
     "attention": attention,
     "saliency": saliency,
     "arc-jsd": arc_jsd,
-    "contextcite-32": partial(contextcite, 32),
+    "contextcite-32": partial(contextcite, 32, True),
     "captum": captum,
-    "contextcite-64": partial(contextcite, 64),
+    "contextcite-64": partial(contextcite, 64, True),
+    AS_INSTALLED: partial(contextcite, 64, False),
 }
 """In the order in which they run: the cheap ones first."""
-PEERS = ("contextcite-32", "contextcite-64", "captum")
+PEERS = ("contextcite-32", "contextcite-64", AS_INSTALLED, "captum")
 """Tools of the extra ``peers``."""

@@ -43,7 +43,7 @@ def survives(model: Any, press: Any, document: Sheet) -> tuple[list[bool], float
 
 
 def main(arguments: Sequence[str]) -> None:
-    from kvpress import KVzipPress  # type: ignore[import-not-found]  # only where this runs
+    from kvpress import KVzipPress  # only where this runs
 
     source, target = map(Path, arguments)
     sheet: Sheet = json.loads(source.read_text(encoding="utf-8"))

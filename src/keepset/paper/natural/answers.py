@@ -38,6 +38,7 @@ class Answering:
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
+    new_tokens: int = NEW_TOKENS
     _read: dict[str, tuple[list[int], KeptCache]] = field(default_factory=dict)
 
     def reply(self, text: str, question: str) -> str:
@@ -51,7 +52,7 @@ class Answering:
         cut = common_length(whole, tokens)
         rest = torch.tensor(whole[cut:])
         ends = turn_ends(self.model, self.tokenizer)
-        return spoken(self.tokenizer, generate(self.model, shortened(cache, cut), rest, NEW_TOKENS, ends))
+        return spoken(self.tokenizer, generate(self.model, shortened(cache, cut), rest, self.new_tokens, ends))
 
 
 def run_answers(
@@ -109,12 +110,6 @@ def _contains(answering: Answering, article: SquadArticle, number: int, keep: Ke
     said = "".join(f"{article.said(asked.sentences[i]).strip()} " for i in sorted(keep)).strip()
     reply = answering.reply(said, asked.question).lower()
     return any(answer.lower() in reply for answer in asked.answers)
-
-
-def gold_first(document: Read, asked: AskedOf | None) -> Tensor:
-    """The oracle: the sentence that holds the answer, then the others as they stand."""
-    assert asked is not None
-    return asked.gold.float()
 
 
 def snapkv(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Scorer:

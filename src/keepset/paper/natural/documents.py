@@ -15,6 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from keepset.blocks import KeepSet
 from keepset.paper.natural.states import Reader, Seen, Source
 from keepset.routers.text import QuestionFeatures, TextFeatures, question_features, text_features
 from keepset.routers.words import word_bag
@@ -25,6 +26,7 @@ from keepset.text.split import split_blocks
 from keepset.text.squad import SquadArticle, read_articles
 
 Split = Literal["train", "tune", "held_out"]
+Cut = Literal["paragraph", "sentence"]
 
 QASPER_FILE = "qasper_fulltext_papers.json.gz"
 SQUAD_FILES = {"train": "squad_train_44articles.json.gz", "dev": "squad_dev_v1.1.json.gz"}
@@ -98,7 +100,7 @@ def articles(data: Path, split: str) -> list[SquadArticle]:
     return read_articles(data / SQUAD_FILES[split])
 
 
-def read_paper(reader: Reader | None, paper: QasperPaper, blocks: Literal["paragraph", "sentence"]) -> Read:
+def read_paper(reader: Reader | None, paper: QasperPaper, blocks: Cut) -> Read:
     """A paper in its paragraphs, or in the sentences inside them; without a reader only words are known of it.
 
     The sentences of an evidence paragraph that hold the answer are wanted, or all of them where none does.
@@ -115,9 +117,7 @@ def read_article(reader: Reader | None, article: SquadArticle, split: str) -> Re
     return _read(article.title, article.text, article.sentences, seen, wanted, questions)
 
 
-def _cut_paper(
-    paper: QasperPaper, blocks: Literal["paragraph", "sentence"]
-) -> tuple[list[tuple[int, int]], Tensor, list[Question]]:
+def _cut_paper(paper: QasperPaper, blocks: Cut) -> tuple[list[tuple[int, int]], Tensor, list[Question]]:
     places = list(paper.paragraphs) if blocks == "paragraph" else list(_sentences(paper))
     homes = [_home(paper, place) for place in places]
     golds = []
@@ -199,6 +199,19 @@ def part(features: TextFeatures, blocks: range) -> TextFeatures:
         features.states[inside],
         features.block_of[inside] - first,
     )
+
+
+def answering_sentences(paper: QasperPaper) -> tuple[list[int], KeepSet]:
+    """The paragraph of every sentence; and the sentences of evidence that hold an extractive answer."""
+    places = list(_sentences(paper))
+    homes = [_home(paper, place) for place in places]
+    found = (
+        i
+        for i, (home, place) in enumerate(zip(homes, places, strict=True))
+        for asked in paper.questions
+        if asked.extractive and home in asked.evidence and _holds(paper, place, asked.answers)
+    )
+    return homes, frozenset(found)
 
 
 def _sentences(paper: QasperPaper) -> Iterator[tuple[int, int]]:

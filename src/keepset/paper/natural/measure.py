@@ -30,13 +30,17 @@ def kept_blocks(scores: Tensor, words: Sequence[int], share: float) -> KeepSet:
 
 def wanted_recall(documents: Sequence[Read], score: Scorer) -> list[Metric]:
     """No question: the share of wanted blocks that a share of the words holds."""
-    counted: dict[float, list[tuple[int, int]]] = {budget: [] for budget in BUDGETS}
-    for document in documents:
-        scores = score(document, None)
-        wanted = frozenset(document.wanted.nonzero().flatten().tolist())
-        for budget in BUDGETS:
-            counted[budget].append((len(wanted & kept_blocks(scores, document.words, budget)), len(wanted)))
-    return [clustered_share("recall", pairs, regime="pre_query", budget=budget) for budget, pairs in counted.items()]
+    counted = [wanted_kept(document, score) for document in documents]
+    return [
+        clustered_share("recall", [found[budget] for found in counted], regime="pre_query", budget=budget)
+        for budget in BUDGETS
+    ]
+
+
+def wanted_kept(document: Read, score: Scorer) -> dict[float, tuple[int, int]]:
+    """Budget -> wanted blocks of one document that are kept, and all of them."""
+    scores, wanted = score(document, None), frozenset(document.wanted.nonzero().flatten().tolist())
+    return {b: (len(wanted & kept_blocks(scores, document.words, b)), len(wanted)) for b in BUDGETS}
 
 
 def question_recall(documents: Sequence[Read], score: Scorer) -> list[Metric]:
@@ -85,3 +89,20 @@ def random_scores(document: Read, asked: AskedOf | None) -> Tensor:
     blocks = len(document.words) if asked is None else len(asked.blocks)
     draw = sum(map(ord, document.id + (asked.question if asked else ""))) % seeds.DRAWS
     return torch.rand(blocks, generator=torch.Generator().manual_seed(seeds.STATISTICS.seed(1, draw)))
+
+
+def shortest_first(document: Read, asked: AskedOf | None) -> Tensor:
+    """Nothing but lengths: short blocks are many, and evidence is counted in blocks."""
+    return -torch.tensor(document.words).float()
+
+
+def last_first(document: Read, asked: AskedOf | None) -> Tensor:
+    return torch.arange(len(document.words)).float()
+
+
+def gold_first(document: Read, asked: AskedOf | None) -> Tensor:
+    """The oracle: what is marked, the shorter first, which holds most; then the others as they stand."""
+    words = torch.tensor(document.words).float()
+    if asked is None:
+        return document.wanted / (1 + words)
+    return asked.gold / (1 + words[asked.blocks.start : asked.blocks.stop])

@@ -7,7 +7,7 @@ import torch
 
 from keepset.compression.compressor import SHIPPED
 from keepset.files import write_text
-from keepset.paper.natural.run import SETTINGS, lessons, reads
+from keepset.paper.natural.corpus import SETTINGS, lessons, reads
 from keepset.paper.natural.training import Training, train_text_router
 
 CARD = "README.md"

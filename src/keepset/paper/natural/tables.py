@@ -2,21 +2,21 @@
 
 from collections.abc import Sequence
 
+from keepset.paper.natural.corpus import ALL_SQUAD, QASPER, SENTENCES, SQUAD
 from keepset.paper.natural.measure import BUDGETS, NUMBERS
 from keepset.paper.natural.run import (
-    ALL_SQUAD,
     BM25,
+    H2O,
     LEXICAL,
     LIKELIHOOD,
+    MINILM,
     ORACLE,
-    QASPER,
     RANDOM,
+    RECENCY,
     ROUTER,
     SCORERS,
-    SENTENCES,
-    SHARES,
+    SHORT,
     SNAPKV,
-    SQUAD,
     STEMS,
     WORDS,
 )
@@ -31,9 +31,13 @@ TITLES = {
     BM25: "BM25",
     STEMS: "BM25 of first letters",
     LIKELIHOOD: "question likelihood",
+    SHORT: "the shortest first",
     RANDOM: "random",
+    RECENCY: "the last first",
+    H2O: "H2O",
     SNAPKV: "SnapKV",
-    ORACLE: "the gold sentence and the first",
+    MINILM: "sentence embeddings, all-MiniLM-L6-v2",
+    ORACLE: "what is marked first",
 }
 REGIMES = {"pre_query": "not known", "query_aware": "known"}
 
@@ -71,8 +75,18 @@ def qasper_table(results: Results) -> Table:
             "known: of one question, n over all questions that are extractive or yes/no with all evidence in the text.",
             "Sentences: those of an evidence paragraph that hold the answer, all of them where none does; a paragraph "
             "and its sentences are different things to find, so the two halves do not compare.",
+            *minilm_note(results, QASPER),
             *likelihood_note(results),
         ),
+    )
+
+
+def minilm_note(results: Results, documents: str) -> tuple[str, ...]:
+    if all(results.select(what, documents=documents, scorer=MINILM).empty for what in ("recall", "among_best")):
+        return ()
+    return (
+        "Sentence embeddings: cosine of question and block, at most 256 tokens of each, as sentence-transformers has "
+        "it; the questions of SQuAD train, not dev, are among what the model was trained on.",
     )
 
 
@@ -105,62 +119,8 @@ def squad_table(results: Results) -> Table:
             f"{articles} articles have been read; the rows below them need no reader and are of all articles.",
             "The sixteen are the paragraph of the question and the sentences after it; questions whose answer "
             "stands in another of the sixteen are left out.",
+            *minilm_note(results, SQUAD),
         ),
-    )
-
-
-def answers_table(results: Results) -> Table:
-    """What is still answered from two sentences of sixteen."""
-    run = results.run(kind="answers")
-    dense = results.metric("dense", kind="answers")
-    found = [metric for metric in run.metrics if metric.what == "preserved"]
-    return Table(
-        name="natural-answers",
-        caption=(
-            f"SQuAD dev, question known: what {run.config['model']} still answers from {run.config['kept']} of sixteen "
-            "sentences. 95 % bootstrap interval over articles."
-        ),
-        columns=("Scorer", "Preserved", "Questions"),
-        rows=tuple((TITLES[str(m.at["scorer"])], with_interval(m), f"{m.n:,}") for m in found),
-        notes=(
-            f"Mode text, greedy, at most {run.config['new_tokens']} tokens; a reply counts when it contains what an "
-            f"annotator marked. Of {dense.n} questions of {run.counts['documents']} articles the model answers "
-            f"{dense.value:.2f} from all sixteen sentences; these are the questions of the table.",
-        ),
-    )
-
-
-def limits_table(results: Results) -> Table:
-    """What limits the router without a question: papers to learn from, and the layer it reads."""
-    rows: list[tuple[str, ...]] = []
-    for share in SHARES:
-        found = measured(results, "recall", "budget", BUDGETS, share=share)
-        if found:
-            papers = results.run(share=share).at["training_papers"]
-            rows.append((f"{papers} training papers", *map(with_interval, found)))
-    return Table(
-        name="natural-limits",
-        caption="QASPER paragraphs, question not known: what more papers and a deeper layer bring.",
-        columns=("", "10 %", "25 %", "50 %"),
-        rows=(*rows, *layer_rows(results)),
-        notes=(layer_note(results),) if layer_rows(results) else (),
-    )
-
-
-def layer_rows(results: Results) -> list[tuple[str, ...]]:
-    rows: list[tuple[str, ...]] = []
-    for layer in results.coordinates("layer", "recall"):
-        found = [results.metric("recall", kind="layers", layer=layer, budget=budget) for budget in BUDGETS]
-        rows.append((f"layer {layer} alone", *(with_interval(metric) for metric in found)))
-    return [(), *rows] if rows else []
-
-
-def layer_note(results: Results) -> str:
-    run = results.run(kind="layers")
-    return (
-        f"Layers: logistic regression on mean and maximum of one layer of {run.config['reader']}, "
-        f"{run.counts['papers']} short papers that are not held out, each scored by a fit on the others "
-        f"({run.config['folds']} folds). Papers: routers of the same shape, on the held-out papers."
     )
 
 
