@@ -1,6 +1,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
+RUNTIME := .venv/runtime
 STAMP := .venv/installed
+# Python compiles a module when it is first imported, and most of torch and transformers never is.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 KVPRESS := 0.5.5
 CHROMIUM ?= chromium
 BROWSER := $(CHROMIUM) --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync --hide-scrollbars
@@ -12,13 +15,17 @@ help: ## what the targets do
 
 setup: $(STAMP) ## build .venv with the package and its tools
 
-$(STAMP): pyproject.toml constraints.txt
+$(RUNTIME): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "keepset needs Python 3.11 or newer, got %d.%d" % sys.version_info[:2])'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(INSTALL) --editable .
+	@touch $(RUNTIME)
+
+$(STAMP): $(RUNTIME)
+	$(INSTALL) --editable '.[dev]'
 	@touch $(STAMP)
 
-quickstart: setup ## the main job on the embedded default
+quickstart: $(RUNTIME) ## the main job on the embedded default; the tools for tests and documents are not needed
 	$(BIN)/keepset quickstart
 
 check: setup ## ruff and mypy
@@ -42,7 +49,7 @@ docs: setup ## the documentation site, into site/; a warning is an error
 
 pictures: setup browser ## the picture of an explanation, into docs/images
 	mkdir -p build/pictures
-	$(BIN)/keepset explain --context docs/examples/harbour.txt --question "Who was the first keeper of the lighthouse?" --html build/pictures/explain.html
+	$(BIN)/keepset explain --context docs/examples/harbour.txt --question "When was the lighthouse lit for the first time?" --html build/pictures/explain.html
 	$(BROWSER) --window-size=1000,960 --screenshot=docs/images/explain.png file://$(CURDIR)/build/pictures/explain.html
 
 bench: setup ## benchmarks (not tests; timings depend on the machine)

@@ -13,7 +13,15 @@ from keepset.interventions import Ask, Fast
 from keepset.paper.bench.models import tiny_model
 from keepset.policies import POLICIES
 from keepset.quickstart import RIVALS, Fact, FactSheet, QuickstartSize, run_on, run_quickstart, sample_sheets
-from keepset.quickstart_page import MARKS, PolicyCount, QuickstartOutcome, quickstart_figure, quickstart_page, verdict
+from keepset.quickstart_page import (
+    MARKS,
+    PolicyCount,
+    QuickstartOutcome,
+    policy_table,
+    quickstart_figure,
+    quickstart_page,
+    verdict,
+)
 from keepset.seeds import EVALUATION, ROUTER_DOCUMENTS
 from keepset.text.example import text_example
 
@@ -95,6 +103,8 @@ def test_facts_stand_on_lines_of_their_own(loaded: Loaded) -> None:
             number = fact.answer.split()[-1]
             assert number.removesuffix(".").isdigit()
             assert number in sheet.text.splitlines()[fact.line]
+            subject = fact.question.removeprefix("What is the ").removesuffix("?")
+            assert fact.answer == f"The {subject} is {number}"
             assert sheet.text.count(number) == 1
 
 
@@ -114,6 +124,14 @@ def test_the_legend_covers_no_point_and_words_say_what_was_counted() -> None:
     assert len({marker for marker, _, _ in MARKS}) == len(MARKS), "budgets are told apart without colours"
     assert outcome.share(counts[0])[0] == 0.9
     assert outcome.share(counts[0])[1] < 0.9 < outcome.share(counts[0])[2]
+
+
+def test_the_table_fits_a_terminal_of_80_columns() -> None:
+    titles = ("imitation router", "KVzip, max over heads")
+    counts = tuple(PolicyCount(t, budget, (3, 2, 3), 8, 12.34, False) for t in titles for budget in (0.1, 0.25))
+    console = Console(record=True, width=80, quiet=True)
+    console.print(policy_table(QuickstartOutcome("tiny", 1_024, 8, 32, (4, 4, 4), counts)))
+    assert "…" not in console.export_text()
 
 
 def test_the_page_says_how_much_an_interval_tells() -> None:

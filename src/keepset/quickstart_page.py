@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from html import escape
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from keepset.explain.page import document
@@ -38,7 +39,7 @@ class PolicyCount:
     facts_kept: int
     """Of the same questions, those whose line was kept."""
     cost: float
-    """Seconds to choose lines, over those of reading the document once."""
+    """Seconds to choose lines, over those of reading the document once; the median document's."""
     told: bool
     """No policy: it is told which lines state the facts. Not a ceiling, because what stands around them matters too."""
 
@@ -104,12 +105,12 @@ def policy_table(outcome: QuickstartOutcome) -> Table:
         f"answers that survive, of {outcome.answers} in {outcome.documents} documents (95 % interval); facts kept; "
         "cost of choosing, in dense prefills"
     )
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))  # fits 80 columns
     table.add_column("policy", no_wrap=True)
     for budget in outcome.budgets:
         table.add_column(f"{budget:.0%} of lines", justify="right", no_wrap=True)
-        table.add_column("facts", justify="right")
-    table.add_column("cost", justify="right")
+        table.add_column("facts", justify="right", no_wrap=True)
+    table.add_column("cost", justify="right", no_wrap=True)
     for name, counts in outcome.rows().items():
         cells = []
         for count in counts:
@@ -184,7 +185,7 @@ def quickstart_page(outcome: QuickstartOutcome, labelled: list[LabelRow]) -> str
 <p class="soft">Each share is of the {outcome.answers} answers that the model gives from the whole of
 {outcome.documents} documents; in brackets its 95 % interval, in which the answers about a document stand or fall
 together. Policies whose intervals overlap widely cannot be told apart by so few. Facts: the share of them whose line
-was kept. Cost: seconds to choose lines, over those of reading the document once.</p>
+was kept. Cost: seconds to choose lines, over those of reading the document once, of the median document.</p>
 <p class="soft">The routers learned from {outcome.labelled_questions} questions about {outcome.training_documents} other
 documents, whose evidence was found by hiding lines.</p>
 <h2>What an answer rests on</h2>

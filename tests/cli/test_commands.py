@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from keepset.cli import main
+from keepset.cli import main, wait_briefly
 from keepset.paper.testbed.teachers.config import Stage
 from keepset.paper.testbed.teachers.presets import smoke
 from keepset.paper.testbed.teachers.training import train_teacher
@@ -212,3 +212,15 @@ def test_results_of_the_paper_name_their_experiments() -> None:
 def short_smoke(mixture: str, seed: int):  # type: ignore[no-untyped-def]
     config = smoke(mixture, seed)
     return config.model_copy(update={"stages": (config.stages[0].model_copy(update={"until": 40}),)})
+
+
+@pytest.mark.parametrize(
+    ("set_by_the_user", "expected"),
+    [({}, "10000"), ({"GOMP_SPINCOUNT": "5"}, "5"), ({"OMP_WAIT_POLICY": "active"}, None)],
+)
+def test_waiting_threads_give_the_processor_back_unless_the_user_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, set_by_the_user: dict[str, str], expected: str | None
+) -> None:
+    monkeypatch.setattr(os, "environ", dict(set_by_the_user))
+    wait_briefly()
+    assert os.environ.get("GOMP_SPINCOUNT") == expected

@@ -44,7 +44,7 @@ def test_the_readmes_commands_run(tmp_path: Path) -> None:
         typed = f"{shlex.quote(sys.executable)} -m {command}"
         done = subprocess.run(typed, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=500)
         assert done.returncode == 0, done.stderr
-    assert "Ingrid Solberg" in (tmp_path / "keeper.html").read_text(encoding="utf-8")
+    assert "3 October 1891" in (tmp_path / "lit.html").read_text(encoding="utf-8")
     whole = (tmp_path / "docs" / "examples" / "harbour.txt").read_text(encoding="utf-8")
     assert 0 < len((tmp_path / "short.txt").read_text(encoding="utf-8")) < len(whole) / 2
 

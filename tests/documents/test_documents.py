@@ -53,9 +53,10 @@ def test_every_make_target_of_the_readme_exists() -> None:
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
 
 
-def test_help_lists_every_command_in_the_order_of_the_work() -> None:
+def test_help_lists_every_command_and_the_testbed_last() -> None:
     output = CliRunner().invoke(app, ["--help"]).output
     places = [output.index(f"│ {name} ") for name in COMMANDS]
+    assert places[-5] < output.index("The paper and its testbed") < places[-4]
     assert places == sorted(places)
     assert set(COMMANDS) == set(getattr(get_command(app), "commands", {}))
 

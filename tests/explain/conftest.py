@@ -48,6 +48,6 @@ def replies(monkeypatch: pytest.MonkeyPatch, tokenizer: PreTrainedTokenizerBase)
 
     def use(text: str) -> None:
         tokens = tuple(tokenizer(text)["input_ids"])
-        monkeypatch.setattr(Writer, "tokens", lambda self, keep, most: tokens[:most])
+        monkeypatch.setattr(Writer, "tokens", lambda self, keep, most, guess=(): tokens[:most])
 
     return use

@@ -33,6 +33,7 @@ def test_a_reply_is_explained_sentence_by_sentence(
     [
         ("The code is 4821. What is it now? 7154", None, ["The code is 4821. ", "What is it now? ", "7154"], None),
         (" The code is 4821.", None, [" The code is 4821."], None),
+        ("It is 7. NARO is 48. It is 7. IT is 7. No", None, ["It is 7. ", "NARO is 48. ", "No"], None),
         ("Dr. NARO is 48", None, ["Dr. NARO is 48"], None),
         ("- NARO\n- BELU\n", None, ["- NARO\n", "- BELU\n"], None),
         ("Naïve 🎉! No", None, ["Naïve 🎉! ", "No"], None),

@@ -116,6 +116,22 @@ def test_blocks_are_hidden_for_candidates_only_where_none_is_enough(sharp: Loade
     assert sum(found.cost for found in quick) < sum(found.cost for found in exact)
 
 
+@pytest.mark.parametrize("candidates", [{}, CANDIDATES])
+def test_a_context_is_read_once_for_all_its_rows(sharp: Loaded, write: Write, candidates: dict[str, Any]) -> None:
+    context = " ".join(f"The code for NARO{i} is {4000 + i}." for i in range(12))
+    asked = [row(0, context=context, question=f"What is the code for NARO{i}?", **candidates) for i in (3, 7, 9)]
+    lines = read_lines(write(asked[0], row(1, **candidates), asked[1], row(2, **candidates), asked[2]))
+    together = label_rows(lines, Labeller(*sharp, "sentence")).records
+    alone = [found for line in lines for found in label_rows([line], Labeller(*sharp, "sentence")).records]
+    for shared, own in zip(together, alone, strict=True):
+        numbers = ("clean_log_prob", "worth", "drop", "attention")
+        for name in numbers:
+            assert getattr(shared, name) == pytest.approx(getattr(own, name), abs=1e-3)
+        assert shared.model_dump(exclude={*numbers, "cost"}) == own.model_dump(exclude={*numbers, "cost"})
+    questions = [i for i, found in enumerate(together) if found.n_blocks == 12]
+    assert sum(together[i].cost for i in questions) < sum(alone[i].cost for i in questions)
+
+
 def test_the_columns_are_declared_once(tiny: Loaded, write: Write, tmp_path: Path) -> None:
     assert schema_of(LabelRow).names == list(LabelRow.model_fields)
     label(write(row(1), OWN_BLOCKS), tiny, tmp_path / "out")

@@ -9,7 +9,7 @@ import torch
 
 from keepset.blocks import Example, KeepSet, Span
 from keepset.interventions import Ask, Executor, Reading
-from keepset.jobs.rules import Basis, worth_basis
+from keepset.jobs.rules import Basis, worth_bases
 from keepset.labels.support import SupportEffort
 from keepset.text.example import TextExample
 
@@ -48,7 +48,8 @@ def basis(gives: Gives, effort: SupportEffort = "evidence", says_so: bool = Fals
         text="",
         block_texts=("",) * BLOCKS,
     )
-    return worth_basis(example, cast(Executor, Ruled(gives, says_so)), effort)
+    (found,) = worth_bases([example], cast(Executor, Ruled(gives, says_so)), effort)
+    return found
 
 
 @pytest.mark.parametrize("says_so", [True, False])

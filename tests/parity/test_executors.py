@@ -182,6 +182,23 @@ def test_greedy_continuations_agree_and_are_those_of_transformers(name: str) -> 
     assert clean == tuple(tokens[0, -5:].tolist())
 
 
+@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2"])
+def test_a_guess_changes_nothing_but_the_number_of_forwards(name: str) -> None:
+    model = build(name)
+    asks = [Ask(RAGGED, frozenset(keep), ((5,),)) for keep in ((0, 1, 2, 3), (0, 2), (1,))]
+    alone = [Fast(model).generate([ask], 6) for ask in asks]
+    for ask, ((written,),) in zip(asks, alone, strict=True):
+        for right in (0, 2, 5, 6):
+            guess = (*written[:right], *((token + 1) % VOCABULARY for token in written[right:]), 3, 4)
+            executor = Fast(model)
+            assert executor.generate([ask], 6, guess=guess) == [[written]]
+            assert executor.cost.forwards == 6 - min(right, 5)
+            until = written[: written.index(written[1])]
+            assert executor.generate([ask], 6, frozenset({written[1]}), guess) == [[until]]
+        assert Fast(model).generate(asks, 6, guess=written) == [found for (found,) in alone]
+        assert Reference(model).generate([ask], 6, guess=written) == [[written]]
+
+
 def test_generation_ends_before_the_first_stop_token(llama: PreTrainedModel) -> None:
     ask = Ask(RAGGED, frozenset({0, 2}), ((5,),))
     ((whole,),) = Fast(llama).generate([ask], 5)
@@ -244,15 +261,19 @@ def test_batched_equals_single(model: PreTrainedModel) -> None:
 
 
 def test_branches_do_not_read_each_other(llama: PreTrainedModel) -> None:
-    """A cache that grew in place would change the second answer."""
-    executor = Fast(llama)
+    """A cache that grew in place would change what is read after others have branched off it."""
     everything = frozenset(range(4))
     asks = [Ask(RAGGED, everything - {i}, CONTINUATIONS) for i in range(4)]
-    with executor.hold([RAGGED]):
-        executor.read([Ask(RAGGED, everything, CONTINUATIONS)])
-        first = numbers(executor.read(asks))
-        again = numbers(executor.read(asks[::-1])).view(4, -1).flip(0).flatten()
-    assert torch.equal(first, again)
+    others = [Ask(RAGGED, everything - {i, 3}, CONTINUATIONS) for i in range(3)]
+
+    def last_read(*batches: list[Ask]) -> Tensor:
+        executor = Fast(llama)
+        with executor.hold([RAGGED]):
+            executor.read([Ask(RAGGED, everything, CONTINUATIONS)])
+            return [numbers(executor.read(batch)) for batch in batches][-1]
+
+    again = last_read(others, asks[::-1]).view(4, -1).flip(0).flatten()
+    assert torch.equal(last_read(asks), again)
 
 
 def test_the_fill_is_the_papers_and_enough(llama: PreTrainedModel) -> None:
@@ -288,8 +309,12 @@ def test_held_context_is_not_computed_again(llama: PreTrainedModel) -> None:
         executor.read([Ask(RAGGED, frozenset(range(4)), ((5,),))])
         before = executor.cost.copy()
         executor.read([Ask(RAGGED, frozenset(range(3)), ((5,),))])
-    # Hiding the last block leaves the gap before it and everything earlier as it was: 18 to 21 are new.
-    assert executor.cost.since(before).tokens == 4
+        # Hiding the last block leaves the gap before it and everything earlier as it was: 18 to 21 are new.
+        assert executor.cost.since(before).tokens == 4
+        executor.read([Ask(RAGGED, frozenset(range(keep)), ((5,),)) for keep in (4, 3)])
+        assert executor.cost.since(before).tokens == 4, "what was read once is known"
+        executor.read([Ask(RAGGED, frozenset(range(3)), ((6,),))])
+        assert executor.cost.since(before).tokens == 8, "but not of another continuation"
 
 
 def test_a_prompt_cut_before_its_question_shares_the_context_that_is_held(llama: PreTrainedModel) -> None:

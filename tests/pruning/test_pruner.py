@@ -15,6 +15,7 @@ from keepset.models.endings import spoken, turn_ends
 from keepset.policies import BOTH, H2O, Context, KVzip, Oracle, Recency, SnapKV
 from keepset.pruning import Budget, PrunedContext, Pruner
 from keepset.pruning.cache import EvictionMode
+from keepset.readouts import shared_layers
 from keepset.text.example import text_example
 from tests.pruning.conftest import Loaded
 
@@ -60,6 +61,39 @@ def test_an_answer_is_given_when_each_of_its_tokens_is_the_most_likely(loaded: L
             (score,) = Probe([asked], Fast(model), TeacherForced()).score([(0, keep)])
             assert pruned.gives(QUESTION, answer) == score.correct
         assert pruned.gives(QUESTION, tokenizer.decode(list(written)))
+
+
+def test_questions_side_by_side_do_not_see_each_other(loaded: Loaded, document: str) -> None:
+    questions = (QUESTION, "Who?", "What is the code for the last one of all of them, if there is one?")
+    for policy, budget in ((H2O(), 1.0), (Recency(), 0.25)):
+        pruned = Pruner(*loaded, policy, blocks="line").prune(document, budget)
+        said = [pruned.ask(question, 1) for question in questions]
+        asked = [(question, answer) for question in questions for answer in (*filter(str.strip, said), "not this one")]
+        alone = [pruned.gives(*pair) for pair in asked]
+        assert pruned.gives_each(asked) == alone
+        assert any(alone)
+        assert not all(alone)
+    assert pruned.gives_each([]) == []
+
+
+def test_a_document_that_is_read_whole_is_read_once_with_the_readouts(loaded: Loaded, document: str) -> None:
+    model = loaded[0]
+    forwards: list[int] = []
+    hook = model.register_forward_hook(lambda module, inputs, output: forwards.append(inputs[0].shape[1]))
+    pruner = Pruner(*loaded, H2O(), blocks="line")
+    whole, half = (pruner.prune(document, budget) for budget in (1.0, 0.5))
+    forwards.clear()
+    with shared_layers() as sharing:
+        shared = [pruner.prune(document, budget) for budget in (1.0, 0.5)]
+    hook.remove()
+    assert forwards == [whole.record.n_tokens, len(half.cache.positions)]
+    for found, alone in zip(shared, (whole, half), strict=True):
+        assert (found.kept, found.ask(QUESTION, 8)) == (alone.kept, alone.ask(QUESTION, 8))
+        for ours, theirs in zip(found.cache.tensors, alone.cache.tensors, strict=True):
+            torch.testing.assert_close(ours, theirs)
+    assert sharing.context is not None
+    for record in (shared[0].record, shared[1].record):
+        assert record.score_seconds >= sharing.context.seconds, "what was shared counts as its own"
 
 
 def test_kept_blocks_answer_as_under_the_mask(loaded: Loaded, document: str) -> None:

@@ -181,10 +181,15 @@ def test_a_continuation_costs_what_it_adds_and_reads_the_same(
     continued = torch.cat([tokens[:, :held], tokens[:, :3]], dim=1)
     alone = [accumulated_attention(model, batch, example.blocks) for batch in (tokens, continued)]
     lengths.clear()
-    with layers.shared_layers():
+    with layers.shared_layers() as sharing:
         accumulated_attention(model, tokens[:, :held], example.blocks)
+        assert sharing.spared == 0, "nothing was there yet"
         shared = [accumulated_attention(model, batch, example.blocks) for batch in (tokens, continued, continued)]
-    windowed = layers.clean_mask(model, 1, 1) is not None
+        assert sharing.context is not None
+        assert sharing.longer is not None
+        windowed = layers.clean_mask(model, 1, 1) is not None
+        spared = sharing.longer.seconds + (0 if windowed else 3 * sharing.context.seconds)
+        assert sharing.spared == pytest.approx(spared)
     assert lengths == ([held, tokens.shape[1], held + 3] if windowed else [held, tokens.shape[1] - held, 3])
     for expected, found in zip([*alone, alone[1]], shared, strict=True):
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)

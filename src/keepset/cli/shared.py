@@ -21,7 +21,10 @@ ModelOrDefault = Annotated[
     str, typer.Option(help="A name from 'keepset models list', a folder, a .gguf file or a hub id.")
 ]
 Blocks = Annotated[str, typer.Option(help="sentence, paragraph, line or a number of tokens.")]
-Effort = Annotated[str, typer.Option(help="evidence, exact, grouped or certified.")]
+Effort = Annotated[
+    str,
+    typer.Option(help="evidence (every block alone), exact (hidden too), grouped or certified (cheaper than exact)."),
+]
 
 
 def topic() -> typer.Typer:

@@ -25,19 +25,19 @@ class Writer:
     def everything(self) -> KeepSet:
         return frozenset(range(len(self.prompt.blocks)))
 
-    def tokens(self, keep: KeepSet, most: int) -> tuple[int, ...]:
-        """At most so many."""
+    def tokens(self, keep: KeepSet, most: int, guess: tuple[int, ...] = ()) -> tuple[int, ...]:
+        """At most so many; what begins like ``guess`` is written sooner."""
         if (keep, most) not in self.known:
             stop = turn_ends(self.executor.model, self.tokenizer)
             if not self.tokenizer.chat_template:
                 stop |= line_ends(self.tokenizer)
             ask = Ask(self.prompt, keep, (self.prompt.answer,))
-            ((self.known[keep, most],),) = self.executor.generate([ask], most, stop)
+            ((self.known[keep, most],),) = self.executor.generate([ask], most, stop, guess)
         return self.known[keep, most]
 
-    def beginning(self, keep: KeepSet, most: int) -> str:
+    def beginning(self, keep: KeepSet, most: int, guess: tuple[int, ...] = ()) -> str:
         """A reply of at most so many tokens, with dots where it goes on."""
-        tokens = self.tokens(keep, most)
+        tokens = self.tokens(keep, most, guess)
         return decode(self.tokenizer, tokens).strip() + (" …" if len(tokens) == most else "")
 
 
@@ -68,7 +68,7 @@ class Said:
 def find_said(
     tokenizer: PreTrainedTokenizerBase, reply: tuple[int, ...], given: str | None, prompt: TextExample
 ) -> Said:
-    """The reply, sentence by sentence; of a given answer, the span of the reply that says it.
+    """The reply, sentence by sentence, each once; of a given answer, the span of the reply that says it.
 
     reply    The cat is grey. The ferry leaves at noon, and
     parts    The cat is grey. | The ferry leaves at noon, and
@@ -82,13 +82,21 @@ def find_said(
                 "answer: expected the model to write one, got nothing before the end of its turn or line; "
                 "pass the answer to explain"
             )
-        return Said(text, reply, parts_of(tokenizer, reply, split_blocks(text, "sentence")), True)
+        return Said(text, reply, said_first(text, parts_of(tokenizer, reply, split_blocks(text, "sentence"))), True)
     begin = text.find(given.strip())
     if begin >= 0:
         parts = parts_of(tokenizer, reply, [(begin, begin + len(given.strip()))])
         return Said(text, reply[: parts[-1].tokens.stop], parts, True)
     text = decode(tokenizer, prompt.answer)
     return Said(text, prompt.answer, parts_of(tokenizer, prompt.answer, split_blocks(text, "sentence")), False)
+
+
+def said_first(text: str, parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Without sentences that the reply has said before: small models go round in circles."""
+    first: dict[str, Part] = {}
+    for part in parts:
+        first.setdefault(text[part.start : part.stop].strip().casefold(), part)
+    return tuple(first.values())
 
 
 def parts_of(

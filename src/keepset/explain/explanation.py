@@ -184,10 +184,11 @@ def short_replies(writer: Writer, supports: Sequence[Support], max_new_tokens: i
     evidence: KeepSet = frozenset().union(*(support.evidence for support in supports if support.enough))
     others: KeepSet = frozenset().union(*(support.others for support in supports))
     short = min(SHORT_REPLY, max_new_tokens)
+    reply = writer.tokens(writer.everything, max_new_tokens)  # the others mostly begin like it
     return Replies(
         everything=writer.beginning(writer.everything, max_new_tokens),
-        only_evidence=writer.beginning(evidence, short) if evidence else None,
-        without_evidence=writer.beginning(writer.everything - evidence - others, short) if evidence else None,
+        only_evidence=writer.beginning(evidence, short, reply) if evidence else None,
+        without_evidence=writer.beginning(writer.everything - evidence - others, short, reply) if evidence else None,
     )
 
 

@@ -19,8 +19,8 @@ MAX_MINUTES = 10.0
 """Longer than a person waits without having been asked."""
 TIMED_TOKENS = 64
 """Of the prompt, to see how fast the model is: enough for a forward to cost what its tokens cost."""
-TIMED = 3
-"""Forwards of each width that are timed."""
+TIMED = 2
+"""Forwards of each width that are timed: the first of a process also sets things up."""
 SHORT_REPLY = 16
 """Tokens of the replies with the evidence alone and without it: enough to see whether the model says something else."""
 
@@ -99,14 +99,13 @@ def make_plan(
 def timings(model: PreTrainedModel, tokens: Tensor) -> tuple[float, float]:
     """Seconds per token of one forward, and of a forward of one token. Long prompts cost more per token."""
     tokens = tokens[None].to(model.device)
-    model(tokens[:, :8], use_cache=False)  # the first forward of a process sets things up
 
     def seconds(width: int) -> float:
         began = time.perf_counter()
         model(tokens[:, :width], use_cache=False, logits_to_keep=1)
         return time.perf_counter() - began
 
-    # the quickest of a few: another process may have had the processor
+    # the quicker one: another process may have had the processor
     whole, one = (min(seconds(width) for _ in range(TIMED)) for width in (tokens.shape[1], 1))
     return whole / tokens.shape[1], one
 

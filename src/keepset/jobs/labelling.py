@@ -5,31 +5,37 @@
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from keepset.blocks import Example
-from keepset.interventions import Ask, Fast
+from keepset.interventions import Ask, Executor, Fast
 from keepset.jobs.outcome import MODEL_FAILURES, GroupDone, Outcome, Record, Reject, model_failed, reject
 from keepset.jobs.plan import RowGroup
 from keepset.jobs.pool import WorkerLost, own_device
-from keepset.jobs.rules import Basis, paper_bases, scorer_of, worth_basis
+from keepset.jobs.rules import Basis, paper_bases, scorer_of, worth_bases
 from keepset.labels.support import SupportEffort
 from keepset.models.fingerprint import fingerprint, weights_fingerprint
 from keepset.models.loading import load_model
 from keepset.models.quantize import Quantize, quantization
-from keepset.readouts import answer_attention, pool_attention
+from keepset.readouts import answer_attention, pool_attention, shared_layers
+from keepset.readouts.layers import visit_layers
 from keepset.text.example import TextExample
 from keepset.text.jsonl import Line, Row, parse_row, row_example
 from keepset.text.prompt import check_tokenizer
 from keepset.text.split import split_blocks
 
 Loaded = tuple[PreTrainedModel, PreTrainedTokenizerBase]
+FindBases = Callable[[Sequence[TextExample], Executor, SupportEffort], list[Basis]]
+
+SHARED_TOKENS = 4_096
+"""Of a context whose layers are held while its rows are read: a gigabyte of a 1.5B model. Longer ones are read anew."""
 
 
 class LabelRow(Record):
@@ -91,7 +97,7 @@ class LabelRow(Record):
     attention: list[float]
     """Attention the answer row pays to the block; mean over heads and layers."""
     cost: int
-    """Tokens run through the model for this row (paper: its share of its group's), and one forward for attention."""
+    """Tokens run through the model for this row, attention included; of what was run for several rows, its share."""
 
 
 class Labeller:
@@ -122,27 +128,30 @@ class Labeller:
         return Prepared(line, row, example)
 
     def label(self, rows: Sequence["Prepared"]) -> list[LabelRow | Reject]:
-        """One outcome per row; those by the paper's rule are computed together."""
+        """One outcome per row; computed together are those by the paper's rule, and those that share a context."""
         choices = [row for row in rows if row.example.candidates]
-        outcomes = {row.line.number: found for row, found in zip(choices, self._by_paper(choices), strict=True)}
-        for row in rows:
-            if not row.example.candidates:
-                before = self.executor.cost.copy()
-                basis = worth_basis(row.example, self.executor, self.effort)
-                outcomes[row.line.number] = self._outcome(row, basis, self.executor.cost.since(before).tokens)
-        return [outcomes[row.line.number] for row in rows]
+        free = [row for row in rows if not row.example.candidates]
+        found = self._together(choices, paper_bases)
+        for about_one in by_context(free):
+            found |= self._together(about_one, worth_bases)
+        return [found[row.line.number] for row in rows]
 
-    def _by_paper(self, rows: Sequence["Prepared"]) -> list[LabelRow | Reject]:
+    def _together(self, rows: Sequence["Prepared"], find: FindBases) -> dict[int, LabelRow | Reject]:
+        """Line number -> outcome."""
         if not rows:
-            return []
+            return {}
         before = self.executor.cost.copy()
-        bases = paper_bases([row.example for row in rows], self.executor, self.effort)
+        bases = find([row.example for row in rows], self.executor, self.effort)
         spent = self.executor.cost.since(before).tokens / sum(row.weight for row in rows)
-        return [self._outcome(row, basis, round(spent * row.weight)) for row, basis in zip(rows, bases, strict=True)]
+        attended = self._attention(rows)
+        return {
+            row.line.number: self._outcome(row, basis, attended[row.line.number], spent * row.weight)
+            for row, basis in zip(rows, bases, strict=True)
+        }
 
-    def _outcome(self, row: "Prepared", basis: Basis, tokens: int) -> LabelRow | Reject:
+    def _outcome(self, row: "Prepared", basis: Basis, attended: "Attended", tokens: float) -> LabelRow | Reject:
         """``tokens`` is what finding the basis cost."""
-        attention = self._attention(row.example)
+        attention = attended.scores
         if not all(map(math.isfinite, (basis.clean_log_prob, basis.worth, *basis.drop, *attention))):
             return reject(row.line, "model: expected finite numbers, got NaN or infinity")
         return LabelRow(
@@ -161,14 +170,32 @@ class Labeller:
             token_start=[span.start for span in row.example.blocks],
             token_stop=[span.stop for span in row.example.blocks],
             attention=attention,
-            cost=tokens + len(row.example.tokens),
+            cost=round(tokens + attended.tokens),
             **vars(basis),
         )
 
-    def _attention(self, example: Example) -> list[float]:
-        by_head = answer_attention(self.model, example.tokens[None], example.blocks)  # (1, L, H, N)
-        scores: list[float] = pool_attention(by_head, heads="mean")[0].tolist()
-        return scores
+    def _attention(self, rows: Sequence["Prepared"]) -> dict[int, "Attended"]:
+        """Line number -> what the answer row looks at; a context of several rows is read once."""
+        found: dict[int, Attended] = {}
+        for about_one in by_context(rows):
+            context = about_one[0].context
+            again = 0.0 if len(about_one) > 1 and len(context) <= SHARED_TOKENS else 1.0
+            with nullcontext() if again else shared_layers():
+                if not again:
+                    visit_layers(self.model, context[None], lambda layer: None)  # the questions go on from there
+                for row in about_one:
+                    by_head = answer_attention(self.model, row.example.tokens[None], row.example.blocks)  # (1, L, H, N)
+                    tokens = len(row.example.query) + len(context) * (again or 1 / len(about_one))
+                    found[row.line.number] = Attended(pool_attention(by_head, heads="mean")[0].tolist(), tokens)
+        return found
+
+
+class Attended(NamedTuple):
+    """What the answer row of a row pays to each block."""
+
+    scores: list[float]
+    tokens: float
+    """Run through the model for it."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +210,19 @@ class Prepared:
     def weight(self) -> int:
         """What labelling the row costs, in proportion: its blocks are hidden one by one."""
         return len(self.example.tokens) * (len(self.example.blocks) + 1)
+
+    @property
+    def context(self) -> Tensor:
+        """(T,) what comes before the question."""
+        return self.example.tokens[: self.example.query.start]
+
+
+def by_context(rows: Sequence[Prepared]) -> list[list[Prepared]]:
+    """Rows that ask about the same text, cut in the same way."""
+    found: dict[object, list[Prepared]] = {}
+    for row in rows:
+        found.setdefault((row.example.blocks, *row.context.tolist()), []).append(row)
+    return list(found.values())
 
 
 def label_rows(rows: Iterable[Line], labeller: Labeller) -> Outcome[LabelRow]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import torch
 
-from keepset.blocks import Example
-from keepset.interventions import Ask, Effects, Executor, ForcedChoice, Score, Scorer, TeacherForced
+from keepset.blocks import Example, KeepSet
+from keepset.interventions import Ask, Effects, Executor, ForcedChoice, Reading, Score, Scorer, TeacherForced
 from keepset.labels import find_evidence
 from keepset.labels.evidence import Case
 from keepset.labels.support import LEAST_WORTH, RULE, Support, SupportEffort, find_support
@@ -81,20 +81,48 @@ def paper_bases(examples: Sequence[TextExample], executor: Executor, effort: Sup
     return found
 
 
-def worth_basis(example: TextExample, executor: Executor, effort: SupportEffort) -> Basis:
-    """By the rule of worth: whether or not the model would have worded the answer so."""
-    answer = Answer(example, executor)
-    n = len(example.blocks)
-    with executor.hold([answer.beginning]):
-        ask = Ask(answer.beginning, answer.everything, ((*answer.lead, *answer.tokens),))
-        ((reading,),) = executor.read([ask])  # first: all branch off it
-        answer.known[answer.everything] = torch.tensor(reading.log_probs[0])
-        (full,) = answer.read([answer.everything])
-        if not bool(torch.isfinite(full).all()):
-            raise ValueError("expected finite numbers, got NaN or infinity")
-        if effort == "exact":  # the whole answer, and where the text is worth nothing too
-            answer.read([answer.everything - {block} for block in range(n)])
-        support = find_support(answer, effort=effort)
+def worth_bases(examples: Sequence[TextExample], executor: Executor, effort: SupportEffort) -> list[Basis]:
+    """By the rule of worth: whether or not the model would have worded the answer so.
+
+    Of questions about one context, which is read once.
+    """
+    answers = [Answer(example, executor) for example in examples]
+    with executor.hold([answer.beginning for answer in answers]):
+        everything = executor.read([_ask(answer, answer.everything) for answer in answers])  # all branch off it
+        for answer, (reading,) in zip(answers, everything, strict=True):
+            answer.known[answer.everything] = torch.tensor(reading.log_probs[0])
+        if len(answers) > 1 and effort != "certified":
+            _read_alone(answers, executor)
+        return [_worth_basis(answer, reading, effort) for answer, (reading,) in zip(answers, everything, strict=True)]
+
+
+def _ask(answer: Answer, keep: KeepSet, length: int | None = None) -> Ask:
+    """Question and answer, or so many tokens of them."""
+    return Ask(answer.beginning, keep, ((*answer.lead, *answer.tokens)[:length],))
+
+
+def _read_alone(answers: Sequence[Answer], executor: Executor) -> None:
+    """Every block alone, for all questions side by side: each block is computed once, and what was read is known."""
+    executor.read([_ask(answer, frozenset()) for answer in answers])
+    lengths = [len(answer.read_spoken([answer.everything])[0]) for answer in answers]
+    executor.read(
+        [
+            _ask(answer, frozenset({block}), length)
+            for answer, length in zip(answers, lengths, strict=True)
+            for block in range(len(answer.example.blocks))
+        ]
+    )
+
+
+def _worth_basis(answer: Answer, reading: Reading, effort: SupportEffort) -> Basis:
+    """``reading`` is of the whole context."""
+    n = len(answer.example.blocks)
+    (full,) = answer.read([answer.everything])
+    if not bool(torch.isfinite(full).all()):
+        raise ValueError("expected finite numbers, got NaN or infinity")
+    if effort == "exact":  # the whole answer, and where the text is worth nothing too
+        answer.read([answer.everything - {block} for block in range(n)])
+    support = find_support(answer, effort=effort)
     supported = support.worth >= LEAST_WORTH and bool(support.evidence)
     drop, flip, measured = [0.0] * n, [False] * n, [False] * n
     read = {keep: found[len(answer.lead) :] for keep, found in (answer.spoken | answer.known).items()}

@@ -89,3 +89,12 @@ def kept(cache: Cache) -> KeysValues:
         [layer.keys for layer in layers if layer.keys is not None],
         [layer.values for layer in layers if layer.values is not None],
     )
+
+
+def without_last(computed: KeysValues, slots: int) -> KeysValues:
+    """``computed`` without its last ``slots``, which were read and are not wanted."""
+    if not slots:
+        return computed
+    return KeysValues(
+        [part[:, :, :-slots] for part in computed.keys], [part[:, :, :-slots] for part in computed.values]
+    )

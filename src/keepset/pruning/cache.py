@@ -18,8 +18,9 @@ from transformers import PreTrainedModel
 
 from keepset.blocks import KeepSet, Span
 from keepset.models.cache import KeysValues, kept, lend
-from keepset.models.capabilities import position_limit, sliding_windows
+from keepset.models.capabilities import caches_latents, position_limit, sliding_windows
 from keepset.models.masks import ModelMask, model_mask
+from keepset.readouts.layers import Layer, shares_layers, visit_layers
 
 EvictionMode = Literal["global", "post_prefill", "text"]
 MAX_TOKENS = 16_384
@@ -68,9 +69,12 @@ def prefill_kept(
 
     Under ``text`` the tokens are those of the kept text, and all are kept.
     Shorter documents are padded at the end, where no token of theirs reads the padding.
+    Inside ``shared_layers`` a document that is read whole is read once for this and for readouts.
     """
     whole = [torch.arange(len(tokens)) for tokens, _ in documents]
     read = whole if mode == "post_prefill" else [positions for _, positions in documents]
+    if shares_layers() and mode != "text" and not caches_latents(model) and all(map(torch.equal, read, whole)):
+        return [narrowed(_read_whole(model, tokens), positions) for tokens, positions in documents]
     width = max(len(positions) for positions in read)
     at = torch.stack([torch.cat([p, p[-1:].expand(width - len(p))]) for p in read])  # (B, S)
     tokens = torch.stack([tokens[row] for (tokens, _), row in zip(documents, at, strict=True)])
@@ -91,6 +95,14 @@ def prefill_kept(
         own = KeysValues([part[row : row + 1] for part in left.keys], [part[row : row + 1] for part in left.values])
         caches.append(narrowed(KeptCache(own, computed, len(own_tokens)), positions))
     return caches
+
+
+def _read_whole(model: PreTrainedModel, tokens: Tensor) -> KeptCache:
+    """Keys and values of all (T,) ``tokens``, from the forward that readouts use."""
+    layers: list[Layer] = []
+    visit_layers(model, tokens[None], layers.append)
+    held = KeysValues([layer.key for layer in layers], [layer.value for layer in layers])
+    return KeptCache(held, torch.arange(len(tokens)), len(tokens))
 
 
 def narrowed(cache: KeptCache, positions: Tensor) -> KeptCache:
@@ -136,6 +148,23 @@ def read_after(model: PreTrainedModel, cache: KeptCache, tokens: Tensor, rows: i
 def read_after_each(model: PreTrainedModel, caches: Sequence[KeptCache], tokens: Tensor, rows: int) -> Tensor:
     """(B, rows, V) the same ``tokens`` after each of several caches of one size, in one forward."""
     return _read(model, Stack.of(caches), tokens.expand(len(caches), -1), rows)[0]
+
+
+def read_side_by_side(
+    model: PreTrainedModel, cache: KeptCache, texts: Sequence[Tensor], rows: Sequence[int]
+) -> list[Tensor]:
+    """For each of several (T,) texts, each after the same cache, (rows, V) logits of its last ``rows`` tokens.
+
+    Shorter ones are padded at the end, where no token of theirs reads the padding.
+    """
+    width = max(map(len, texts))
+    padding = [width - len(tokens) for tokens in texts]
+    tokens = torch.stack([torch.nn.functional.pad(text, (0, more)) for text, more in zip(texts, padding, strict=True)])
+    wanted = max(more + count for more, count in zip(padding, rows, strict=True))
+    logits, _ = _read(model, Stack.of([cache] * len(texts)), tokens, wanted)
+    return [
+        found[wanted - more - count : wanted - more] for found, more, count in zip(logits, padding, rows, strict=True)
+    ]
 
 
 def generate(

@@ -1,5 +1,6 @@
 """A pruned document: a small cache that is asked many questions, on disk or in memory."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.models.endings import spoken, turn_ends
-from keepset.pruning.cache import KeptCache, generate, read_after, shortened
+from keepset.pruning.cache import KeptCache, generate, read_after, read_side_by_side, shortened
 from keepset.pruning.report import PruneRecord, PruneReport, check_eviction
 from keepset.pruning.saved import load_pruned, save_pruned
 from keepset.text.example import answer_tokens
@@ -40,12 +41,23 @@ class PrunedContext:
 
     def gives(self, question: str, answer: str) -> bool:
         """Whether the model would write ``answer``: each of its tokens is the most likely one, the labels' rule."""
-        cache, asked = self.before(question)
+        return self.gives_each([(question, answer)])[0]
+
+    def gives_each(self, asked: Sequence[tuple[str, str]]) -> list[bool]:
+        """``gives`` for several questions and answers, read side by side; none sees another."""
+        begun = [self.before(question) for question, _ in asked]
+        expected = [self._answer_tokens(*pair) for pair in asked]
+        found: dict[int, bool] = {}
+        for length in {cache.n_tokens for cache, _ in begun}:  # one, unless a question changed how the document ends
+            rows = [i for i, (cache, _) in enumerate(begun) if cache.n_tokens == length]
+            tokens = [torch.cat([begun[i][1], torch.tensor(expected[i][:-1], dtype=torch.long)]) for i in rows]
+            read = read_side_by_side(self.model, begun[rows[0]][0], tokens, [len(expected[i]) for i in rows])
+            found |= {i: logits.argmax(-1).tolist() == expected[i] for i, logits in zip(rows, read, strict=True)}
+        return [found[i] for i in range(len(asked))]
+
+    def _answer_tokens(self, question: str, answer: str) -> list[int]:
         prompt, _ = prompt_text(self.tokenizer, self.record.read, question)
-        answered = answer_tokens(self.tokenizer, prompt, encode(self.tokenizer, prompt)[0], answer)
-        read = torch.cat([asked, torch.tensor(answered[:-1], dtype=torch.long)])
-        logits, _ = read_after(self.model, cache, read, rows=len(answered))
-        return logits.argmax(-1).tolist() == list(answered)
+        return list(answer_tokens(self.tokenizer, prompt, encode(self.tokenizer, prompt)[0], answer))
 
     def before(self, question: str) -> tuple[KeptCache, Tensor]:
         """What is left of the document before ``question``, and the (Q,) tokens that go on from there.

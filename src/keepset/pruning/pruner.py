@@ -1,6 +1,5 @@
 """The pruner: a document in, what a policy keeps of it out, before anybody has asked."""
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from keepset.pruning.cache import (
 )
 from keepset.pruning.context import PrunedContext
 from keepset.pruning.report import BlockRecord, PruneRecord, kept_text
+from keepset.readouts.layers import own_seconds
 from keepset.routers.block import BlockRouter
 from keepset.routers.trained_blocks import blocks_to_read
 from keepset.text.prompt import Prompt, check_tokenizer, document_tokens, lay_out
@@ -113,10 +113,10 @@ class Pruner:
         chosen = [self._choose(scored, budget) for budget in found]
         if self.mode != "post_prefill":  # each reads something else
             return [pruned for c in chosen for pruned in self._prefill([c])]
-        began = time.perf_counter()
+        began = own_seconds()
         tokens = scored.prompt.tokens
         (whole,) = prefill_kept(self.model, [(tokens, torch.arange(len(tokens)))], self.mode)
-        seconds = time.perf_counter() - began
+        seconds = own_seconds() - began
         return [self._context(c, narrowed(whole, c.positions), seconds) for c in chosen]
 
     def prune_batch(
@@ -140,9 +140,9 @@ class Pruner:
         check_room(self.model, len(prompt.tokens), 1 if asked is None else len(asked))
         for budget in budgets:  # fails before any work
             protected_blocks([len(span) for span in prompt.blocks], budget, self.keep_first, self.keep_recent)
-        began = time.perf_counter()
+        began = own_seconds()
         scores = score_checked(self.policy, Context(self.model, prompt.tokens, prompt.blocks, asked))
-        return _Scored(document, question, prompt, scores, time.perf_counter() - began)
+        return _Scored(document, question, prompt, scores, own_seconds() - began)
 
     def _choose(self, scored: _Scored, budget: Budget) -> _Chosen:
         protected = protected_blocks(scored.lengths, budget, self.keep_first, self.keep_recent)
@@ -158,9 +158,9 @@ class Pruner:
     def _prefill(self, chosen: Sequence[_Chosen]) -> list[PrunedContext]:
         found: dict[int, PrunedContext] = {}
         for group in self._groups(chosen):
-            began = time.perf_counter()
+            began = own_seconds()
             caches = prefill_kept(self.model, [(c.tokens, c.positions) for c in group], self.mode)
-            seconds = (time.perf_counter() - began) / sum(self._read(c) for c in group)
+            seconds = (own_seconds() - began) / sum(self._read(c) for c in group)
             for c, cache in zip(group, caches, strict=True):
                 found[id(c)] = self._context(c, cache, seconds * self._read(c))
         return [found[id(c)] for c in chosen]

@@ -67,7 +67,7 @@ class PruneRecord(_OnDisk):
     """Mode ``text``: tokens of the kept text with its chat prefix, which are read in place of the document's."""
     blocks: tuple[BlockRecord, ...]
     score_seconds: float
-    """Wall time of the policy."""
+    """Wall time of the policy; a reading that it shared with others counts as its own."""
     prefill_seconds: float
     """Wall time of the prefill; in a batch, this document's share by tokens."""
 

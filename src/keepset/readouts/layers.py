@@ -1,5 +1,6 @@
 """One clean forward pass, seen layer by layer, with attention computed a few rows at a time."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -83,6 +84,14 @@ class _Seen:
 
     tokens: Tensor
     layers: list[Layer]
+    seconds: float
+    """What the forward took."""
+
+    @classmethod
+    def of(cls, model: PreTrainedModel, tokens: Tensor, context: Sequence[Layer] = ()) -> "_Seen":
+        began, layers = time.perf_counter(), list[Layer]()
+        _forward_layers(model, tokens, layers.append, context)
+        return cls(tokens, layers, time.perf_counter() - began)
 
     def starts(self, tokens: Tensor) -> bool:
         """``tokens`` are these, and maybe more."""
@@ -97,25 +106,26 @@ class SharedLayers:
     model: PreTrainedModel | None = None
     context: _Seen | None = None
     longer: _Seen | None = None
+    spared: float = 0.0
+    """Seconds of forwards that were not run again."""
 
     def layers(self, model: PreTrainedModel, tokens: Tensor) -> list[Layer]:
         if self.model is not model or self.context is None or not self.context.starts(tokens):
             self.context = self.longer = None  # the old ones go before new ones come
-            self.model, self.context = model, _Seen(tokens, _listed_layers(model, tokens))
-        if tokens.shape[1] == self.context.tokens.shape[1]:
+            self.model, self.context = model, _Seen.of(model, tokens)
             return self.context.layers
+        if tokens.shape[1] == self.context.tokens.shape[1]:
+            self.spared += self.context.seconds
+            return self.context.layers
+        # A mask of (T, T) belongs to all rows, and a cache of latents cannot be filled with keys: read anew.
+        anew = clean_mask(model, 1, 1) is not None or caches_latents(model)
+        self.spared += 0.0 if anew else self.context.seconds
         if self.longer is None or not torch.equal(self.longer.tokens, tokens):
             self.longer = None
-            # A mask of (T, T) belongs to all rows, and a cache of latents cannot be filled with keys: read anew.
-            anew = clean_mask(model, 1, 1) is not None or caches_latents(model)
-            self.longer = _Seen(tokens, _listed_layers(model, tokens, () if anew else self.context.layers))
+            self.longer = _Seen.of(model, tokens, () if anew else self.context.layers)
+        else:
+            self.spared += self.longer.seconds
         return self.longer.layers
-
-
-def _listed_layers(model: PreTrainedModel, tokens: Tensor, context: Sequence[Layer] = ()) -> list[Layer]:
-    layers: list[Layer] = []
-    _forward_layers(model, tokens, layers.append, context)
-    return layers
 
 
 _SHARED: ContextVar[SharedLayers | None] = ContextVar("shared_layers", default=None)
@@ -134,6 +144,17 @@ def shared_layers(held: SharedLayers | None = None) -> Iterator[SharedLayers]:
         yield shared
     finally:
         _SHARED.reset(token)
+
+
+def shares_layers() -> bool:
+    """Whether this runs inside ``shared_layers``."""
+    return _SHARED.get() is not None
+
+
+def own_seconds() -> float:
+    """A clock on which everything takes what it takes alone: what sharing has spared so far counts too."""
+    shared = _SHARED.get()
+    return time.perf_counter() + (0.0 if shared is None else shared.spared)
 
 
 @torch.no_grad()

@@ -70,13 +70,16 @@ class Executor(ABC):
         return [[job.reading for job in row if job.reading is not None] for row in jobs]
 
     def generate(
-        self, asks: Sequence[Ask], max_new_tokens: int, stop: frozenset[int] = frozenset()
+        self, asks: Sequence[Ask], max_new_tokens: int, stop: frozenset[int] = frozenset(), guess: Tokens = ()
     ) -> list[list[Tokens]]:
-        """For every ask and view, the greedy continuation, up to and without the first ``stop`` token."""
+        """For every ask and view, the greedy continuation, up to and without the first ``stop`` token.
+
+        As far as continuations begin like ``guess``, an executor may read its tokens together instead of one by one.
+        """
         if max_new_tokens < 1:
             raise ValueError(f"max_new_tokens: expected at least 1, got {max_new_tokens}")
-        # The continuation is a placeholder of the right length: only the first greedy token is read from it.
-        blank = [Ask(ask.example, ask.keep, ((0,),)) for ask in asks]
+        # The last token is a placeholder: what is read is the greedy token in its place, and in that of each guess.
+        blank = [Ask(ask.example, ask.keep, ((*guess[: max_new_tokens - 1], 0),)) for ask in asks]
         jobs = self._jobs(blank, reserve=max_new_tokens)
         with torch.inference_mode():
             self._generate(unique([job for row in jobs for job in row]), max_new_tokens, stop)

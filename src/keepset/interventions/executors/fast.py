@@ -7,18 +7,20 @@ forward runs many paths of similar length, of one example or of many, side by si
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
+from operator import eq
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from keepset.blocks import Example
-from keepset.interventions.executors.base import MAX_TOKENS, Executor, is_out_of_memory
-from keepset.interventions.executors.layout import Job, Layout, lay_out, read_logits, sequence_tokens
+from keepset.interventions.executors.base import MAX_TOKENS, Ask, Executor, is_out_of_memory
+from keepset.interventions.executors.layout import Job, Layout, Reading, lay_out, read_logits, sequence_tokens
 from keepset.interventions.executors.packing import patterns_of, reach_of, slots_of, visible_positions, who_reads_whom
 from keepset.interventions.executors.trie import Path, pieces, plan
 from keepset.interventions.operators import Mask, Operator
-from keepset.models.cache import KeysValues, kept, lend
+from keepset.models.cache import KeysValues, kept, lend, without_last
 from keepset.models.masks import expand, model_mask
 
 FULL_FORWARD = {"cpu": 512}
@@ -61,10 +63,12 @@ class Fast(Executor):
         self._holding: dict[int, Example] = {}  # by identity; the reference keeps the identity from being reused
         self._same: dict[int, int] = {}
         self._trunks: dict[int, Path] = {}
+        self._known: dict[object, list[Reading]] = {}
 
     @contextmanager
     def hold(self, examples: Sequence[Example]) -> Iterator[None]:
-        """Inside, the first and longest path of each example (the clean one, asked first) serves later calls too.
+        """Inside, the first and longest path of each example (the clean one, asked first) serves later calls too, and
+        what was read once is known.
 
         Examples that differ only after their last block, as a prompt cut before its question does, share one.
         """
@@ -73,7 +77,16 @@ class Fast(Executor):
         try:
             yield
         finally:
-            self._holding, self._same, self._trunks = {}, {}, {}
+            self._holding, self._same, self._trunks, self._known = {}, {}, {}, {}
+
+    def read(self, asks: Sequence[Ask], temperature: float = 1.0) -> list[list[Reading]]:
+        def key(ask: Ask) -> object:
+            return id(ask.example), ask.keep, ask.continuations, temperature
+
+        new = [ask for ask in asks if key(ask) not in self._known]
+        read = {key(ask): found for ask, found in zip(new, super().read(new, temperature), strict=True)}
+        self._known |= {key(ask): read[key(ask)] for ask in new if id(ask.example) in self._holding}
+        return [read.get(key(ask)) or self._known[key(ask)] for ask in asks]
 
     def _sharing(self, examples: Sequence[Example]) -> dict[int, int]:
         """Example -> the first one with the same blocks, by identity. Replacements may differ, so only under a mask."""
@@ -216,22 +229,29 @@ class Fast(Executor):
         return Forward(paths, logits, place, computed, allowed, positions)
 
     def _decode(self, done: Forward, max_new_tokens: int, stop: frozenset[int]) -> None:
-        """Greedy tokens for every path of a forward, one column at a time."""
+        """Greedy tokens for every path of a forward: as many guesses as were right for all, then one at a time."""
         rows = [done.read_columns(path) for path in done.paths]
         jobs = [path.job for path in done.paths]
         read_logits(done.logits, done.columns, jobs, rows, temperature=1.0)
-        for job in jobs:
-            assert job.reading is not None
-            job.generated = (job.reading.top[0][0],)
-        past, allowed, positions = done.computed, done.allowed[:, -1:], done.positions
-        for _ in range(max_new_tokens - 1):
+        written = [job.reading.top[0] for job in jobs if job.reading is not None]
+        guess = jobs[0].continuations[0][:-1]
+        right = min(sum(1 for _ in takewhile(bool, map(eq, guess, found))) for found in written)
+        for job, found in zip(jobs, written, strict=True):
+            job.generated = found[: right + 1]
+        wrong = len(guess) - right
+        past = None if done.computed is None else without_last(done.computed, wrong)
+        end, columns = done.width - wrong, done.allowed.shape[2] - wrong
+        allowed, positions = done.allowed[:, end - 1 : end, :columns], done.positions[:, :columns]
+        # One new token that reads every slot needs no mask, and heads then share keys without copying them.
+        plain = self.windows is None and bool(allowed.all()) and self.model.config._attn_implementation == "sdpa"
+        for _ in range(max_new_tokens - right - 1):
             if all(stop & set(job.generated) for job in jobs):
                 return
             assert past is not None
             tokens = torch.tensor([[job.generated[-1]] for job in jobs], device=self.device)
             allowed = torch.cat([allowed, torch.ones_like(allowed[:, :, :1])], dim=-1)
             positions = torch.cat([positions, positions[:, -1:] + 1], dim=-1)
-            mask = model_mask(self.windows, allowed, positions[:, -1:], positions, self.model.dtype)
+            mask = None if plain else model_mask(self.windows, allowed, positions[:, -1:], positions, self.model.dtype)
             cache = lend(past, list(range(len(jobs))), allowed.shape[-1] - 1, len(past.keys), keep=True)
             logits = self.model(
                 tokens, attention_mask=mask, position_ids=positions[:, -1:], past_key_values=cache, use_cache=True
