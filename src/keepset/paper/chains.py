@@ -300,8 +300,7 @@ EXPERIMENT = Experiment(
             "tab:chain, imitation routers",
             "0.36–0.98",
             lambda results: spread(results.values("routed", arm="attention")),
-            "a router that distils attention inherits what attention holds: see the line above; fewer teachers than "
-            "the paper's",
+            "a router that distils attention inherits what attention holds: see the line above",
         ),
     ),
 )

@@ -170,7 +170,7 @@ EXPERIMENT = Experiment(
             "tab:chain, teacher attention as an oracle",
             "0.41–0.98",
             teacher_attention,
-            "fewer teachers than the paper's. The order of a chain decides: value first, attention is near chance on "
+            "which teacher it is decides, as in the paper, and the order of a chain: value first, attention is near chance on "
             "every teacher (`keepset reproduce training_problem`)",
         ),
         Difference(
