@@ -170,8 +170,8 @@ EXPERIMENT = Experiment(
             "tab:chain, teacher attention as an oracle",
             "0.41–0.98",
             teacher_attention,
-            "which teacher it is decides, as in the paper, and the order of a chain: value first, attention is near chance on "
-            "every teacher (`keepset reproduce training_problem`)",
+            "which teacher it is decides, as in the paper, and the order of a chain: value first, attention is near "
+            "chance on every teacher (`keepset reproduce training_problem`)",
         ),
         Difference(
             "tab:chain, attention of the best layer as an oracle",
