@@ -59,7 +59,11 @@ def test_a_paper_without_evidence_is_left_out(tmp_path: Path) -> None:
     assert read_qasper(write(tmp_path, {"none": {**PAPER, "qas": []}})) == []
 
 
-@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"[1]"), gzip.compress(b'{"a": {}}')])
+@pytest.mark.parametrize(
+    "content",
+    [b"not gzip", gzip.compress(b"[1]"), gzip.compress(b'{"a": {}}')],
+    ids=["not gzip", "a list", "a paper without text"],  # what is packed holds the time of packing
+)
 def test_another_file_is_one_clear_line(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "papers.json.gz"
     path.write_bytes(content)
