@@ -55,7 +55,7 @@ pictures: setup browser ## the picture of an explanation, into docs/images
 bench: setup ## benchmarks (not tests; timings depend on the machine)
 	$(BIN)/keepset bench engine
 
-kvpress-compare: setup ## kvpress's KVzip on the quickstart's documents, in an environment of its own
+kvpress-compare: setup ## kvpress's KVzip on the documents of fact-sheets, in an environment of its own
 	test -x .venv-kvpress/bin/python || $(PYTHON) -m venv .venv-kvpress
 	.venv-kvpress/bin/python -m pip install --quiet kvpress==$(KVPRESS) $(shell grep '^torch==' constraints.txt)
 	KVPRESS_PYTHON=.venv-kvpress/bin/python $(BIN)/keepset bench kvpress

@@ -110,14 +110,12 @@ def run_on(
 ) -> QuickstartOutcome:
     """``run_quickstart`` on a loaded model and documents of your own."""
     console.print("2. Hide lines and watch the answer: what it rests on, beside what it attends to")
-    rows = [{"context": s.text, "question": f.question, "answer": f.answer} for s in training for f in s.facts]
-    write_text(out / "questions.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    keepset.label(out / "questions.jsonl", (model, tokenizer), out / "labels", blocks="line")
-    for row in shown_rows(out / "labels"):
+    labels = label_sheets(model, tokenizer, training, out)
+    for row in shown_rows(labels):
         console.print(evidence_table(row))
 
     console.print("3. Train two routers on these labels: on evidence, and on attention")
-    routers = [keepset.train(out / "labels", model, target=t, steps=size.steps) for t in ("causal", "imitation")]
+    routers = [keepset.train(labels, model, target=t, steps=size.steps) for t in ("causal", "imitation")]
     routers[0].save_pretrained(out / "router")
 
     console.print(f"4. Prune {len(held_out)} new documents before any question; then ask for every fact")
@@ -147,11 +145,22 @@ def run_on(
         PolicyCount(*place, tuple(found), kept[place], median(costs[place[0]]), place[0] == Oracle.title)
         for place, found in preserved.items()
     )
+    questions = sum(len(sheet.facts) for sheet in training)
     outcome = QuickstartOutcome(
-        routers[0].reads.name, size.held_out_tokens, len(training), len(rows), tuple(answers), counts
+        routers[0].reads.name, size.held_out_tokens, len(training), questions, tuple(answers), counts
     )
     write_outcome(outcome, out, console)
     return outcome
+
+
+def label_sheets(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, sheets: Sequence[FactSheet], out: Path
+) -> Path:
+    """The folder of labels of every question of the documents, line by line."""
+    rows = [{"context": s.text, "question": f.question, "answer": f.answer} for s in sheets for f in s.facts]
+    write_text(out / "questions.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    keepset.label(out / "questions.jsonl", (model, tokenizer), out / "labels", blocks="line")
+    return out / "labels"
 
 
 def given_of(pruned: keepset.PrunedContext, facts: Sequence[Fact]) -> list[Fact]:

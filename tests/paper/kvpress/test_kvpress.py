@@ -36,11 +36,12 @@ def test_shares_are_of_what_the_model_answers_from_everything() -> None:
     tenth, prefills, quarter, _ = metrics(outcomes)
     assert (tenth.value, tenth.n) == (pytest.approx(2 / 3), 3)
     assert (quarter.value, quarter.n) == (1.0, 3)
+    assert (tenth.each, quarter.each) == ("0.11", "1.11")
     assert prefills.value == 5.0
 
 
 def test_without_the_environment_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KVPRESS_PYTHON", raising=False)
-    assert list(EXPERIMENT.jobs("small")) == ["kvpress/smollm2-135m-instruct"]
+    assert list(EXPERIMENT.jobs("small"))[:2] == ["kvpress/smollm2-135m-instruct-0", "kvpress/smollm2-135m-instruct-1"]
     with pytest.raises(ValueError, match="KVPRESS_PYTHON: expected a Python that has kvpress, got none"):
-        run("small")
+        run("small", 0)
