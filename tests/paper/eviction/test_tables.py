@@ -228,7 +228,7 @@ def test_orderings_are_told_from_the_interval(causal: int, rival: int, verdict: 
     assert [claim.verdict for claim in claims] == [verdict, verdict], "H2O alone was run, in both modes"
     assert "causal ahead of H2O (tiny-model, global)" in claims[0].claim
     assert claims[0].paper == "+0.03 to +0.81 by task and length"
-    assert claims[0].n == "30 questions"
+    assert claims[0].n == "30 questions of 1,024 tokens"
 
 
 def outcomes(arm: Arm, each: str) -> tuple[Arm, list[Metric]]:
@@ -252,18 +252,30 @@ def test_outcomes_pair_two_policies_and_parts_without_them_have_the_share() -> N
 
 def test_too_few_questions_settle_nothing_and_tasks_add_up() -> None:
     runs = []
-    for task, n in (("single", 4), ("multikey", 3)):
+    for task, n in (("single", 4), ("multikey", 17)):
         causal = [share("preserved", n, n, **placed(CAUSAL, mode, task)) for mode in BOTH_MODES]
         h2o = [share("preserved", 0, n, **placed(H2O, mode, task)) for mode in BOTH_MODES] + only_causal(n, n, task)
         runs += part(0, dense(n, n, task), (CAUSAL, causal), (H2O, h2o), task=task)
     (table,) = eviction_orderings(results(runs))
     for row, (title, n, verdict) in enumerate(
-        [("single needle", 4, OPEN), ("multikey", 3, OPEN), ("all tasks", 7, HOLDS)]
+        [("single needle", 4, OPEN), ("multikey", 17, OPEN), ("all tasks", 21, HOLDS)]
     ):
         assert cell(table, row, "Condition") == title
         assert cell(table, row, "n") == str(n)
         assert cell(table, row, "H2O").startswith("+1.00 [+")
         assert cell(table, row, "H2O").endswith(verdict)
+
+
+def test_lengths_of_the_first_protocol_are_not_added_up() -> None:
+    """Their documents share keys, numbers and depths."""
+    runs = []
+    for length, n in ((1_024, 12), (2_048, 15)):
+        causal = [share("preserved", n, n, **placed(CAUSAL, mode, "single")) for mode in BOTH_MODES]
+        h2o = [share("preserved", 0, n, **placed(H2O, mode, "single")) for mode in BOTH_MODES]
+        rival = h2o + only_causal(n, n, "single")
+        runs += part(0, dense(n, n, "single"), (CAUSAL, causal), (H2O, rival), task="single", length=length)
+    claim, _ = eviction_claims(results(runs))
+    assert (claim.n, claim.verdict) == ("15 questions of 2,048 tokens", OPEN)
 
 
 def control(length: int, model: str = MODEL) -> list[RunResult]:
