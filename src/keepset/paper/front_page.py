@@ -18,8 +18,8 @@ LINES = {
     "Pruned before the question to 10 %: causal ahead of H2O (smollm2-135m-instruct, global)": (
         "With a tenth of a document kept before the question, they save more answers than H2O"
     ),
-    "Pruned before the question to 10 %: causal ahead of KVzip, max over heads (smollm2-135m-instruct, global)": (
-        "… and than KVzip (not in the paper)"
+    "Fact sheets, 10% of the lines before any question (smollm2-135m-instruct): causal ahead of KVzip, per head": (
+        "… and than KVzip as kvpress runs it (not in the paper)"
     ),
     "Hardened chains: imitation recovers": "Where teachers learn harder chains, routers trained on attention recover",
     "Aggregation at chance": "Counting cannot be done from a part of the context",

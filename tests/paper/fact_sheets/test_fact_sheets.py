@@ -104,7 +104,7 @@ def test_parts_and_starts_are_pooled_document_by_document() -> None:
 def test_the_table_has_kvpress_beside_the_policies() -> None:
     table = fact_sheet_table(made_up(30))
     assert [row[0] for row in table.rows] == [CAUSAL, "SnapKV", Oracle.title, KVPRESS]
-    assert "90 answers about 30 documents" in table.notes[0]
+    assert "90 answers about 30 of 30 documents" in table.notes[0]
 
 
 @pytest.mark.parametrize(("documents", "verdict"), [(30, "holds"), (10, "cannot be told")])

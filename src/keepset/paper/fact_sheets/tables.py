@@ -33,6 +33,11 @@ class Pool:
         return bool(self.starts)
 
     @property
+    def answered(self) -> list[str]:
+        """Of the documents of which the model answers something."""
+        return [marks for marks in self.documents if marks.count(NEVER) < len(marks)]
+
+    @property
     def documents(self) -> list[str]:
         """Marks of each document, all starts in a row."""
         length = min(map(len, self.starts.values()))
@@ -41,16 +46,16 @@ class Pool:
         ]
 
     def share(self) -> Metric:
-        given = [marks for marks in self.documents if marks.count(NEVER) < len(marks)]
-        sizes = [len(marks) - marks.count(NEVER) for marks in given]
-        return clustered_share("preserved", [marks.count(GIVEN) for marks in given], sizes)
+        sizes = [len(marks) - marks.count(NEVER) for marks in self.answered]
+        return clustered_share("preserved", [marks.count(GIVEN) for marks in self.answered], sizes)
 
     def mean(self, what: str) -> float:
         return float(self.results.select(what, **self.at)["value"].mean())
 
 
-def ahead(first: Pool, second: Pool) -> Metric:
-    """First minus second, answer by answer; where one has fewer starts than the other, each of them meets each."""
+def gaps(first: Pool, second: Pool) -> list[list[int]]:
+    """First minus second, answer by answer, of each document with an answer; where one has fewer starts than the other,
+    each of them meets each."""
     clusters = []
     for mine, theirs in zip(first.documents, second.documents, strict=False):
         each = [
@@ -62,7 +67,11 @@ def ahead(first: Pool, second: Pool) -> Metric:
         ]
         if each:
             clusters.append(each)
-    return clustered_difference("preserved", clusters)
+    return clusters
+
+
+def ahead(first: Pool, second: Pool) -> Metric:
+    return clustered_difference("preserved", gaps(first, second))
 
 
 def pools(results: Results, budget: float) -> dict[str, Pool]:
@@ -99,8 +108,8 @@ def fact_sheet_table(results: Results) -> Table:
         columns=("Policy", *(f"{b:.0%} kept" for b in budgets), "causal ahead, 10 %", "facts kept, 10 %", "prefills"),
         rows=tuple(rows),
         notes=(
-            f"{answers} answers about {len(tenth[Oracle.title].documents)} documents. Intervals are 95 %, clustered by "
-            "document. Routers learned from "
+            f"{answers} answers about {len(tenth[Oracle.title].answered)} of {len(tenth[Oracle.title].documents)} "
+            "documents. Intervals are 95 %, clustered by document. Routers learned from "
             f"{run.counts['training_documents']} other documents of a quarter of the length. -: not run, or not known.",
             "kvpress keeps a share of the keys of every head after a dense prefill, which is in its prefills; keepset "
             "a share of the lines, and its prefill shrinks with the budget: its prefills are what choosing took.",
@@ -137,7 +146,7 @@ def fact_sheet_claims(results: Results) -> list[Claim]:
         found = pools(results, budget)
         if CAUSAL not in found:
             continue
-        documents = len(found[CAUSAL].documents)
+        documents = len(found[CAUSAL].answered)
         if budget == TENTH:
             kept = found[CAUSAL].share()
             text = (
@@ -148,8 +157,7 @@ def fact_sheet_claims(results: Results) -> list[Claim]:
         for policy, rival in found.items():
             if policy in (CAUSAL, Oracle.title):
                 continue
-            gap = ahead(found[CAUSAL], rival)
-            units = min(documents, len(rival.documents))
+            gap, units = ahead(found[CAUSAL], rival), len(gaps(found[CAUSAL], rival))
             text = f"Fact sheets, {budget:.0%} of the lines before any question ({MODEL}): causal ahead of {policy}"
             verdict = told(side_of_zero(gap, ahead=True), units)
             claims.append(Claim(text, "not in it", signed_interval(gap), f"{units} documents", verdict))
