@@ -240,6 +240,8 @@ def test_roles_and_ranks() -> None:
     assert [made.role(i) for i in range(3)] == ["evidence", "close", "evidence"]
     assert [block.number for block in made.top(2)] == [2, 0]
     assert [block.number for block in made.top(9)] == [2, 0, 1]
+    with pytest.raises(ValueError, match="k: expected at least 1 block, got -1"):
+        made.top(-1)
     assert made.evidence == (0, 2)
     assert report(part(restored=(1.4, -3.0, 0.0))).strength(0) == 1.0
     assert report(part(restored=(1.4, -3.0, 0.0))).strength(1) == 0.0

@@ -249,9 +249,9 @@ class Fast(Executor):
             assert past is not None
             guess = looked_up([*text, *jobs[0].generated], room - 1) if len(jobs) == 1 else ()
             tokens = torch.tensor([[job.generated[-1], *guess] for job in jobs], device=self.device)
-            found, past, allowed, positions = self._step(tokens, past, allowed, positions)
-            right = sum(1 for _ in takewhile(bool, map(eq, guess, found[0])))
-            for job, after in zip(jobs, found, strict=True):
+            likely, past, allowed, positions = self._step(tokens, past, allowed, positions)
+            right = sum(1 for _ in takewhile(bool, map(eq, guess, likely[0])))
+            for job, after in zip(jobs, likely, strict=True):
                 job.generated = (*job.generated, *after[: right + 1])
             wrong = len(guess) - right
             past, columns = without_last(past, wrong), positions.shape[1] - wrong
