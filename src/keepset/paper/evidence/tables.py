@@ -104,6 +104,15 @@ def correlation(pool: Pool) -> str:
     return with_interval(pool.mean("datamodelling")) if read.issuperset(pool.parts) else ""
 
 
+def hints(pool: Pool) -> str:
+    """How often the report shows what the question seems to be about, and how often that is the gold sentence."""
+    read = set(pool.results.select("hinted", **pool.at)["part"])
+    if not read.issuperset(pool.parts):
+        return ""
+    shown, right = (pool.share(what) for what in ("hinted", "hinted_rightly"))
+    return f"{round(shown.value * shown.n)}, {round(right.value * right.n)}"
+
+
 def asked(pool: Pool) -> str:
     return str(pool.share("exactly").n)
 
@@ -252,6 +261,7 @@ def replies_table(results: Results) -> Table:
         "gold among the evidence": share("named"),
         "question points at gold": share("pointed"),
         "one of the two": share("either"),
+        "guess shown, right": hints,
         **SIZE,
         **SECONDS,
         f"under {BAR:.0f} s": share("quick"),
