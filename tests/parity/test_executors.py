@@ -224,10 +224,10 @@ def test_what_is_looked_up_changes_nothing_but_the_number_of_forwards(
 
 
 def test_what_followed_the_same_tokens_is_looked_up() -> None:
-    assert looked_up((1, 2, 3, 4, 9, 1, 2), 4) == (3, 4, 9, 1)
-    assert looked_up((1, 2, 3, 4, 1, 2, 5, 6, 1, 2), 2) == (5, 6), "the last place"
-    assert looked_up((7, 7, 7), 4) == (7,)
-    assert looked_up((1, 2, 3, 1, 2), 0) == looked_up((1, 2, 3, 4), 4) == looked_up((1,), 4) == ()
+    assert looked_up((0, 1, 2, 3, 4, 9, 0, 1, 2), 4) == (3, 4, 9, 0)
+    assert looked_up((0, 1, 2, 3, 0, 1, 2, 5, 6, 0, 1, 2), 2) == (5, 6), "the last place"
+    assert looked_up((7, 7, 7, 7), 4) == (7,)
+    assert looked_up((0, 1, 2, 3, 0, 1, 2), 0) == looked_up((1, 2, 3, 1, 2), 4) == looked_up((1,), 4) == ()
 
 
 def test_generation_ends_before_the_first_stop_token(llama: PreTrainedModel) -> None:

@@ -4,16 +4,17 @@
     written    It was lit for the first       ->      guessed: time on 3 October
 
 A reply copies from its text, and small models repeat themselves. Guesses are read together in one forward, which costs
-little more than a forward of one token: that one mostly moves the weights. Only those that are right are taken, so what
-is written stays the same.
+less than a forward for each: a forward of one token mostly moves the weights. Only those that are right are taken, so
+what is written stays the same.
 """
 
 from collections.abc import Sequence
 
 from keepset.interventions.executors.layout import Tokens
 
-LAST = 2
-"""Tokens at the end that an earlier place must share."""
+LAST = 3
+"""Tokens at the end that an earlier place must share. With a guessed token at 0.3 of a forward of one (SmolLM2, CPU), 3
+and 4 cost least on 29 replies to questions of SQuAD's training articles: 0.87 of writing one by one."""
 GUESSES = 4
 """Tokens that are guessed at most."""
 
