@@ -10,7 +10,7 @@ from rich.console import Console
 from keepset.explain.findings import BlockReport, CostReport, PartReport, Replies
 from keepset.explain.report import Report, html_page, json_text
 from keepset.explain.terminal import bar
-from keepset.explain.words import ANYWAY, NOT_FROM_TEXT, NOT_IN_TEXT, cited, cost_line, number_list, verdict
+from keepset.explain.words import ANYWAY, NOT_FROM_TEXT, NOT_IN_TEXT, POINTS, cited, cost_line, number_list, verdict
 
 NASTY = '<script>alert("1")</script> & [bold]x[/bold] \x1b[31mred\x07 ünï 🎉'
 SAID = "The cat is grey. The ferry leaves at noon. So"
@@ -209,18 +209,30 @@ def test_the_verdict_claims_what_was_measured(changes: dict[str, object], text: 
     ("changes", "said"),
     [
         ({"pointed": 2}, True),
+        ({"pointed": 1}, False),
         ({"pointed": 0}, False),
         ({"pointed": None}, False),
         ({"pointed": 2, "about": 0.1}, False),
     ],
-    ids=["another block", "the evidence", "not known", "a text about something else"],
+    ids=["another block", "hardly more than the evidence", "the evidence", "not known", "a text about something else"],
 )
-def test_what_the_question_points_at_is_said_where_the_reply_rests_on_something_else(
+def test_what_the_question_clearly_points_at_is_said_after_what_the_reply_rests_on(
     changes: dict[str, object], said: bool
 ) -> None:
-    made = report(part(), **changes)
-    line = "The question seems to be about block 2, which the reply does not rest on:"
-    assert [line in text for text in (draw(made), Reader(made.to_html()).text)] == [said, said]
+    abouts = (0.3, 0.3 + 0.9 * POINTS, 0.3 + 1.1 * POINTS)
+    blocks = tuple(
+        block.model_copy(update={"about": about}) for block, about in zip(report().blocks, abouts, strict=True)
+    )
+    made = report(part(), blocks=blocks, **changes)
+    line = "A guess from the question's words alone: it seems to be about block"
+    for text in (draw(made), Reader(made.to_html()).text):
+        assert (line in text) == said
+        assert not said or text.index(verdict(made.parts[0])) < text.index(line)
+
+
+def test_a_reply_that_rests_on_nothing_leaves_what_the_question_points_at() -> None:
+    made = report(part(**NOTHING), pointed=2)
+    assert "it seems to be about block 2, which" in draw(made)
 
 
 def test_roles_and_ranks() -> None:
@@ -228,6 +240,8 @@ def test_roles_and_ranks() -> None:
     assert [made.role(i) for i in range(3)] == ["evidence", "close", "evidence"]
     assert [block.number for block in made.top(2)] == [2, 0]
     assert [block.number for block in made.top(9)] == [2, 0, 1]
+    with pytest.raises(ValueError, match="k: expected at least 1 block, got -1"):
+        made.top(-1)
     assert made.evidence == (0, 2)
     assert report(part(restored=(1.4, -3.0, 0.0))).strength(0) == 1.0
     assert report(part(restored=(1.4, -3.0, 0.0))).strength(1) == 0.0

@@ -62,11 +62,30 @@ def test_sentences(sentences: list[str]) -> None:
         ["THIS TEXT COMES WITHOUT ANY WARRANTY AND\nWITHOUT ANY CONDITION OF ANY KIND.\n"],
         ["Boats pay twice what they paid before in May,\ni.e. until the end of the month.\n"],
         ["a. the right to moor a boat of twelve metres\n   at the northern quay;\n", "b. the right to sell fish\n"],
+        ["- The quay may be used by every boat of the town\n  Skelvik.\n", "- Others pay.\n"],
+        ["The first pier was built by the engineer whom\nMoe had asked, and the second one in the year\n1931.\n"],
+        ["The pier belongs to the town, and so to its\npeople.\n", "When it storms,\nnobody may walk on it.\n"],
     ],
 )
 def test_lines_that_were_wrapped_are_no_sentences(sentences: list[str]) -> None:
     text = "".join(sentences)
     assert [text[start:stop] for start, stop in split_blocks(text, "sentence")] == sentences
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["The harbour\n===========\n\n", "It is old.\n\n---\n\n", "The pier\n~~~~~~~~\n"],
+        ["---\nIt is old.\n"],
+        ["Run it:\n", "```bash\npip install it\n", "it --help\n```\n\n", "Then stop.\n"],
+        ["Run it:\n", "```\nit\n```\n\n", "```\nit again\n```\n"],
+        [".. _harbour:\n", ".. note:: It is old.\n"],
+        ["| pier | metres |\n|---|---|\n", "| old | 140 |\n"],
+        ["He left. ", "... ", "Then [...] he came."],
+    ],
+)
+def test_marks_are_no_sentences(sentences: list[str]) -> None:
+    assert pieces("".join(sentences), "sentence") == sentences
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def explain(
         in_text=about >= threshold and any(support.evidence for support in supports),
         pointed=max(range(len(nearness)), key=nearness.__getitem__) if nearness else None,
         parts=part_reports(said, supports),
-        blocks=block_reports(prompt, attended),
+        blocks=block_reports(prompt, nearness, attended),
         replies=replies,
         cost=CostReport(
             forwards=executor.cost.forwards + attention,
@@ -219,13 +219,16 @@ def part_reports(said: Said, supports: Sequence[Support]) -> tuple[PartReport, .
     )
 
 
-def block_reports(prompt: TextExample, attention: Sequence[float] | None) -> tuple[BlockReport, ...]:
+def block_reports(
+    prompt: TextExample, about: Sequence[float], attention: Sequence[float] | None
+) -> tuple[BlockReport, ...]:
     return tuple(
         BlockReport(
             number=number,
             start=start,
             stop=stop,
             tokens=len(prompt.blocks[number]),
+            about=about[number],
             attention=None if attention is None else attention[number],
         )
         for number, (start, stop) in enumerate(prompt.places)

@@ -24,6 +24,8 @@ class BlockReport(_Frozen):
     stop: int
     """One after its last character."""
     tokens: int
+    about: float | None = None
+    """How much the block alone is about the question (``labels.about``); None where that was not read."""
     attention: float | None = None
     """Share of the reply positions' attention, mean over them, over layers and over heads; None where not read."""
 

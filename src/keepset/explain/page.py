@@ -89,11 +89,11 @@ def _section(report: Findings, prefix: str) -> str:
     return f"""
 {note}<h1 dir="auto">{escape(report.question)}</h1>
 <p class="answer" dir="auto">{cited_reply(report, prefix)} <span class="soft">({escape(source_line(report))})</span></p>
-{missed_block(report, prefix)}<h2>{heading}</h2>
+<h2>{heading}</h2>
 {every_part(report, prefix)}
 <p class="soft">Bars: how much of what the whole text adds to a sentence the block restores alone. Point at one for its
 numbers: a nat is a unit of log-probability, 0.7 nats make a sentence twice as likely, 2.3 nats ten times.</p>
-<h2>The context</h2>
+{missed_block(report, prefix)}<h2>The context</h2>
 <p class="soft">Shaded: what the block alone restores, the stronger the more. Underlined: evidence.</p>
 <div class="context" dir="auto">{_running_text(report, prefix)}</div>
 <h2>What the model writes</h2>

@@ -21,6 +21,8 @@ class Report(Findings):
 
     def top(self, k: int) -> list[BlockReport]:
         """The ``k`` blocks the reply rests on most: evidence first, then what the others restore alone."""
+        if k < 1:
+            raise ValueError(f"k: expected at least 1 block, got {k}")
         order = ("evidence", "also says it", "close", "not needed")
         ranked = sorted(self.blocks, key=lambda block: (order.index(self.role(block.number)), -self.nats(block.number)))
         return ranked[:k]

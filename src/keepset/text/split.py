@@ -27,6 +27,10 @@ BEFORE_A_NUMBER = re.compile(
     r"nos?|pp?|figs?|eqs?|sec|ch|vol|art|para|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec", re.IGNORECASE
 )
 """Abbreviations only when a number follows; otherwise words that may end a sentence."""
+MARKS = re.compile(r"^[^\S\n\r]*[!-/:-@\[-`{-~]+[^\S\n\r]*$", re.MULTILINE)
+"""A line of marks alone: under a heading, between two parts, at the end of a piece of code."""
+FENCE = re.compile(r"\s*(?:```|~~~)[^\S\n\r]*[\w+-]*\s*")
+"""A line that begins or ends a piece of code."""
 WIDTH = re.compile(r"(\d+) tokens?")
 WAYS = "'sentence', 'paragraph', 'line', a number of tokens such as '128 tokens', or (start, stop) character spans"
 
@@ -48,7 +52,7 @@ def split_blocks(text: str, blocks: Blocks, tokenizer: PreTrainedTokenizerBase |
 def _cuts(text: str, blocks: str | int, tokenizer: PreTrainedTokenizerBase | None) -> list[int]:
     """Where one block ends and the next begins."""
     if blocks == "sentence":
-        return _sentence_cuts(text)
+        return _with_words(text, _sentence_cuts(text))
     if blocks in ("paragraph", "line"):
         return [found.end() for found in (PARAGRAPH if blocks == "paragraph" else LINE).finditer(text)]
     width = WIDTH.fullmatch(str(blocks)) or re.fullmatch(r"(\d+)", str(blocks))
@@ -73,11 +77,28 @@ def _sentence_cuts(text: str) -> list[int]:
     return cuts
 
 
+def _with_words(text: str, cuts: list[int]) -> list[int]:
+    """Without the cuts that would leave marks alone: they belong to what stands before them, those that begin the text
+    or a piece of code to what comes next."""
+    found, begins, code = [0], True, False
+    for start, stop in pairwise([*cuts, len(text)]):
+        said = text[start:stop]
+        fence, line = FENCE.fullmatch(said) is not None, MARKS.match(text, start)
+        marks = line is not None and not text[line.end() : stop].strip()
+        code ^= fence
+        if not begins and ((fence and code) or not marks):
+            found.append(start)
+        begins = (fence and code) or (begins and marks)
+    return found
+
+
 def _ends_sentence(before: str, stop: re.Match[str], following: str) -> bool:
     """``before`` is the sentence up to the stop, ``following`` the first character after it."""
     written = stop[0].rstrip()
     if written[:1] in "。！？":
         return True
+    if written == ".." and not before.strip():  # ".. note::" begins a remark
+        return False
     if following.islower() and (written[0] in ".…" or stop[1]):  # "approx. five"; "Why?" he asked.
         return False
     return written[0] != "." or written.startswith("..") or not _is_abbreviation(before, following)

@@ -3,6 +3,8 @@
 The pier was rebuilt in 1931 by the engineer who      a wrap: the line is full, the next one goes on in lower case
 had built the first one.                              an end, by its full stop
 Opening hours: 9 to 17                                an end: what follows begins anew
+- A list of what the harbour has to offer to guests   a wrap: the next line is set in under the item's mark
+  and to the crews.
 """
 
 import re
@@ -16,6 +18,7 @@ NARROWEST, WIDEST = 40, 120
 as is the next."""
 FULL = 0.6
 """Of the longest line: a shorter one was ended on purpose."""
+FINAL = re.compile("[.!?…。！？][\"'”’»)\\]]*$")
 ENDS = re.compile("[.!?…:;。！？][\"'”’»)\\]]*$")
 ITEM = re.compile(r"(?:[-*•–—+#>|]|\(?\w{1,3}[.)])\s")
 """How an item of a list begins."""
@@ -23,7 +26,7 @@ ITEM = re.compile(r"(?:[-*•–—+#>|]|\(?\w{1,3}[.)])\s")
 
 def wraps(text: str) -> frozenset[int]:
     """Where the breaks begin that are wraps. A paragraph is wrapped if most of the lines that do not end a sentence are
-    full, and more of the lines after them go on than begin anew."""
+    full, and more of the lines after them go on than begin anew; where as many do, if it ends as a sentence does."""
     found: set[int] = set()
     lines = [(start, stop, text[start:stop].strip()) for start, stop in _lines(text)]
     paragraph: list[tuple[int, int, str]] = []
@@ -31,7 +34,7 @@ def wraps(text: str) -> frozenset[int]:
         if line[2]:
             paragraph.append(line)
         else:
-            found |= _wraps_of(paragraph)
+            found |= _wraps_of(paragraph) | _wraps_of_items(text, paragraph)
             paragraph = []
     return frozenset(found)
 
@@ -47,13 +50,36 @@ def _wraps_of(paragraph: list[tuple[int, int, str]]) -> set[int]:
         return set()
     pairs = [(stop, said, after) for (_, stop, said), (*_, after) in pairwise(paragraph) if not ITEM.match(after)]
     unfinished = [(stop, said, after) for stop, said, after in pairs if not ENDS.search(said)]
-    full = [(stop, said, after) for stop, said, after in unfinished if len(said) >= FULL * width]
+    full = [
+        (stop, said, after)
+        for stop, said, after in unfinished
+        if len(said) >= FULL * width or (said.endswith(",") and after[0].islower())
+    ]
     going_on = sum(_goes_on(said, after) for _, said, after in full)
     anew = sum(after[0].isalnum() and not _goes_on(said, after) for _, said, after in full)
-    if 2 * len(full) <= len(unfinished) or going_on <= anew:
+    more = going_on > anew or (going_on == anew > 0 and FINAL.search(paragraph[-1][2]))
+    if 2 * len(full) <= len(unfinished) or not more:
         return set()
     ended = {stop for stop, said, after in pairs if ENDS.search(said) and after[0].islower()}  # "approx." at the edge
     return {stop for stop, *_ in full} | ended
+
+
+def _wraps_of_items(text: str, paragraph: list[tuple[int, int, str]]) -> set[int]:
+    """After each long line of an item that is followed by one set in under its mark."""
+    found: set[int] = set()
+    mark: int | None = None  # the column of the last item's
+    for (start, stop, said), (after_start, after_stop, after) in pairwise(paragraph):
+        if ITEM.match(said):
+            mark = _column(text[start:stop])
+        set_in = mark is not None and _column(text[after_start:after_stop]) > mark
+        if set_in and len(said) >= NARROWEST and not (ENDS.search(said) or ITEM.match(after)):
+            found.add(stop)
+    return found
+
+
+def _column(line: str) -> int:
+    expanded = line.expandtabs()
+    return len(expanded) - len(expanded.lstrip())
 
 
 def _goes_on(said: str, after: str) -> bool:

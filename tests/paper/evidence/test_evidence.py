@@ -14,6 +14,8 @@ from keepset.paper.claim import FAILS, HOLDS, OPEN
 from keepset.paper.evidence import run
 from keepset.paper.evidence.about import DEV, KINDS, OTHER, OWN, SAME, TUNE, asked_of, auc, choose_threshold, shares
 from keepset.paper.evidence.claims import at_least, at_most, nothing_better
+from keepset.paper.evidence.found import FOLDER as FOUND_FOLDER
+from keepset.paper.evidence.found import GIVEN, OWN_REPLY, passages
 from keepset.paper.evidence.measure import told
 from keepset.paper.evidence.paired import paired_table
 from keepset.paper.evidence.replies import REPLIES, SENTENCES, article_questions, article_units
@@ -23,6 +25,7 @@ from keepset.paper.evidence.tables import (
     KEEPSET,
     Pool,
     about_table,
+    found_table,
     replies_table,
     squad_table,
     two_hop_table,
@@ -117,6 +120,24 @@ def test_a_reply_to_a_question_of_25_sentences_is_explained(results: Results) ->
         assert pool.share(what).n == 1
     assert pool.share("either").value == max(pool.share("named").value, pool.share("pointed").value)
     assert pool.mean("tokens").value > SENTENCES
+
+
+def test_files_that_nobody_prepared_are_asked_in_two_halves(results: Results) -> None:
+    rows = found_table(results).rows
+    assert [row[:4] for row in rows] == [
+        (TINY, half, how, n) for half in ("1", "2") for how, n in ((OWN_REPLY, "2 + 1"), (GIVEN, "2"))
+    ]
+
+
+def test_every_gold_sentence_of_a_file_is_there_once() -> None:
+    for passage in passages():
+        assert bool(passage.gold) == (passage.answer is not None)
+        for piece in passage.gold:
+            assert passage.text.count(piece) == 1, (piece, passage.question)
+    answered = [passage for passage in passages() if passage.gold]
+    assert (len(answered), len(passages()) - len(answered)) == (34, 16)
+    listed = (FOUND_FOLDER / "SOURCES.md").read_text(encoding="utf-8")
+    assert all(f"| {path.name} |" in listed for path in FOUND_FOLDER.glob("*.txt"))
 
 
 def test_the_gold_sentence_of_an_article_is_where_the_answer_stands(data: Path) -> None:

@@ -3,8 +3,8 @@
 SQuAD has been read by people, who marked the sentence that answers. Every tool gets the gold answer and the same
 sentences. Needs SQuAD v1.1 in a folder: ``keepset bench evidence --data FOLDER``, and for Captum and ContextCite
 ``pip install 'keepset[peers]'``. Reading order: ``units`` and ``two_hop`` and ``documents`` (what is asked), ``tools``,
-``measure`` (the numbers), ``about`` (is the text about the question?), ``replies`` (all of it at once), ``run``,
-``tables``, ``paired``, ``claims``.
+``measure`` (the numbers), ``about`` (is the text about the question?), ``replies`` (all of it at once), ``found`` (on
+files nobody prepared), ``run``, ``tables``, ``paired``, ``claims``.
 """
 
 from keepset.paper.evidence.claims import evidence_claims
@@ -14,13 +14,23 @@ from keepset.paper.evidence.tables import (
     about_table,
     articles_table,
     documents_table,
+    found_table,
     replies_table,
     squad_table,
     two_hop_table,
 )
 from keepset.paper.experiment import Experiment, Report
 
-TABLES = (squad_table, paired_table, articles_table, two_hop_table, documents_table, about_table, replies_table)
+TABLES = (
+    squad_table,
+    paired_table,
+    articles_table,
+    two_hop_table,
+    documents_table,
+    found_table,
+    about_table,
+    replies_table,
+)
 
 EXPERIMENT = Experiment(
     name=NAME,

@@ -17,6 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from keepset import seeds
 from keepset.explain.explanation import explain
 from keepset.explain.report import Report
+from keepset.explain.words import missed
 from keepset.models.quantize import Quantize
 from keepset.paper.bench.engine.run import spend
 from keepset.paper.bench.engine.tally import Spent
@@ -65,6 +66,12 @@ class Explained:
     @property
     def pointed(self) -> bool:
         return self.asked.gold == self.report.pointed
+
+    @property
+    def hint(self) -> int | None:
+        """The block that the report says the question seems to be about; mostly it says nothing of the kind."""
+        block = missed(self.report)
+        return None if block is None else block.number
 
 
 @lru_cache(maxsize=1)
@@ -128,6 +135,8 @@ def reply_metrics(explained: Sequence[Explained]) -> Iterator[Metric]:
     yield told("named", [one.named for one in explained])
     yield told("pointed", [one.pointed for one in explained])
     yield told("either", [one.named or one.pointed for one in explained])
+    yield told("hinted", [one.hint is not None for one in explained])
+    yield told("hinted_rightly", [one.hint == one.asked.gold for one in explained])
     yield told("in_text", [one.report.in_text for one in explained])
     yield told("quick", [one.spent.seconds < BAR for one in explained])
     yield mean("size", [len(one.report.evidence) for one in explained])

@@ -20,6 +20,7 @@ from keepset.paper.bench.models import TINY, loaded, short_name
 from keepset.paper.bench.timing import one_thread
 from keepset.paper.evidence.about import OURS, run_about, run_about_documents
 from keepset.paper.evidence.documents import document_units, outcome_of_each
+from keepset.paper.evidence.found import FOUND, run_found
 from keepset.paper.evidence.measure import HALVES, Truth, metrics, outcome, truth_of
 from keepset.paper.evidence.replies import REPLIES, article_units, run_replies
 from keepset.paper.evidence.tools import AS_INSTALLED, PEERS, TOOLS
@@ -57,6 +58,8 @@ class Setting(BaseModel):
     """At most so many questions of our own documents."""
     replies: int = 40
     """At most so many articles of 25 sentences: the gold answer, and the model's own reply explained."""
+    found: int = 0
+    """At most so many questions of each half of the passages that nobody wrote for keepset."""
     part: int = 20
     """Questions of one file."""
     halves: int = HALVES
@@ -75,9 +78,11 @@ class Setting(BaseModel):
 def settings(scale: str) -> tuple[Setting, ...]:
     """Sizes of a scale; ``small`` and ``paper`` ask the same of the same models."""
     if scale == "smoke":
-        return (Setting(model=TINY, questions=3, tuning=3, fresh=3, two_hop=2, documents=2, replies=1, part=2),)
+        return (
+            Setting(model=TINY, questions=3, tuning=3, fresh=3, two_hop=2, documents=2, replies=1, found=3, part=2),
+        )
     return (
-        Setting(model=SMALL_MODEL, questions=200, tuning=600, fresh=600, two_hop=60),
+        Setting(model=SMALL_MODEL, questions=200, tuning=600, fresh=600, two_hop=60, found=40),
         Setting(
             model=SMALL_MODEL,
             quantize="int8",
@@ -117,6 +122,8 @@ def jobs(scale: str, data: Path = DATA) -> Jobs:
             every[f"{folder}/{REPLIES}/explain-{part}"] = partial(
                 run_replies, scale, setting.model, setting.quantize, data, setting.replies, setting.part, part
             )
+        for half in (1, 2) if setting.found else ():
+            every[f"{folder}/{FOUND}/half-{half}"] = partial(run_found, scale, setting.model, half, setting.found)
         for name, size in (
             (ARTICLES, setting.replies),
             (TWO_HOP, setting.two_hop),

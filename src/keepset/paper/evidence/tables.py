@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from keepset.labels.about import about_threshold
 from keepset.paper.evidence.about import DEV, KINDS, OTHER, OURS, OWN, SAME, UNANSWERED, auc, shares
+from keepset.paper.evidence.found import FOUND, GIVEN, OWN_REPLY
 from keepset.paper.evidence.measure import pooled_mean, pooled_shares, told
 from keepset.paper.evidence.replies import BAR, REPLIES, SENTENCES
 from keepset.paper.evidence.run import ARTICLES, DOCUMENTS, SQUAD, TWO_HOP
@@ -101,6 +102,15 @@ def correlation(pool: Pool) -> str:
     """The linear datamodelling score, where random masks were read."""
     read = set(pool.results.select("datamodelling", **pool.at)["part"])
     return with_interval(pool.mean("datamodelling")) if read.issuperset(pool.parts) else ""
+
+
+def hints(pool: Pool) -> str:
+    """How often the report shows what the question seems to be about, and how often that is the gold sentence."""
+    read = set(pool.results.select("hinted", **pool.at)["part"])
+    if not read.issuperset(pool.parts):
+        return ""
+    shown, right = (pool.share(what) for what in ("hinted", "hinted_rightly"))
+    return f"{round(shown.value * shown.n)}, {round(right.value * right.n)}"
 
 
 def asked(pool: Pool) -> str:
@@ -251,6 +261,7 @@ def replies_table(results: Results) -> Table:
         "gold among the evidence": share("named"),
         "question points at gold": share("pointed"),
         "one of the two": share("either"),
+        "guess shown, right": hints,
         **SIZE,
         **SECONDS,
         f"under {BAR:.0f} s": share("quick"),
@@ -270,6 +281,42 @@ def replies_table(results: Results) -> Table:
             "A reply without the answer may rest on another sentence, and then naming that one is right: the gold "
             "sentence among the evidence is a lower bound. The answer is looked for as an annotator wrote it.",
         ),
+    )
+
+
+def found_table(results: Results) -> Table:
+    """Passages that nobody wrote for keepset."""
+    rows = []
+    for model in models(results):
+        found = results.select("exactly", model=model, questions=FOUND)
+        for half in sorted({int(half) for half in found["half"]}) if len(found) else ():
+            for how in (OWN_REPLY, GIVEN):
+                at: dict[str, Coordinate] = {"model": model, "questions": FOUND, "half": half, "how": how}
+                cells = [results.metric(what, **at) for what in ("exactly", "named", "shown", "refused")]
+                others = [results.metric("refused_unanswered", **at)] if how == OWN_REPLY else []
+                shown = [with_interval(cell) for cell in (*cells, *others)]
+                sizes = (str(cells[0].n), *(str(cell.n) for cell in others))
+                rows.append((model, str(half), how, " + ".join(sizes), *shown, *([] if others else [""])))
+    return Table(
+        name="evidence-found",
+        caption=(
+            "Passages of 15 sentences or so that nobody wrote or chose for keepset: package descriptions, READMEs, "
+            "change logs, papers (`src/keepset/paper/evidence_found`). n: questions with an answer, and without. How "
+            "the first half was cut into sentences was looked at, and cutting changed; the second was run after that. "
+            "95 % intervals in brackets."
+        ),
+        columns=(
+            "Model",
+            "half",
+            "explained",
+            "n",
+            "exactly the gold sentences",
+            "gold among the named",
+            "named or pointed at",
+            "refused wrongly",
+            "refused rightly",
+        ),
+        rows=tuple(rows),
     )
 
 
