@@ -83,7 +83,8 @@ def bench(
         typer.Argument(
             help="engine (labelling, beside Captum and ContextCite), memory (effects, readouts, policies), "
             "router (routers beside the teacher), prune (pruning beside reading everything), int8 (beside float32), "
-            "evidence (natural text, beside every other tool) or reliability (labelling under abuse)."
+            "evidence (natural text, beside every other tool), kvpress (its KVzip beside the quickstart's policies; "
+            "make kvpress-compare) or reliability (labelling under abuse)."
         ),
     ],
     scale: Scale = "small",
