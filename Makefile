@@ -31,10 +31,9 @@ check: setup ## ruff and mypy
 	$(BIN)/ruff format --check src tests
 	$(BIN)/mypy
 
-# Files in their own order: by their number of tests, few long ones would come last, when one worker has nothing left to do.
 test: ## the whole test suite
 	@$(MAKE) --no-print-directory --jobs 2 setup browser
-	$(BIN)/pytest -rs --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -rs --numprocesses auto --maxprocesses 4 --dist loadfile
 
 browser: ## Chromium for the tests of the page, on Debian as root; elsewhere they are skipped without it
 	@command -v chromium > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null \
