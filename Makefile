@@ -5,8 +5,6 @@ STAMP := .venv/installed
 # Python compiles a module when it is first imported, and most of torch and transformers never is.
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 KVPRESS := 0.5.5
-CHROMIUM ?= chromium
-BROWSER := $(CHROMIUM) --headless --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update --disable-sync --hide-scrollbars
 
 .PHONY: help setup quickstart check test docs browser pictures screenshots bench kvpress-compare kvpress-test reproduce report clean
 
@@ -33,8 +31,9 @@ check: setup ## ruff and mypy
 	$(BIN)/ruff format --check src tests
 	$(BIN)/mypy
 
-test: setup browser ## the whole test suite
-	OMP_NUM_THREADS=1 $(BIN)/pytest -rs --numprocesses auto --maxprocesses 4 --dist loadfile
+test: ## the whole test suite
+	@$(MAKE) --no-print-directory --jobs 2 setup browser
+	$(BIN)/pytest -rs --numprocesses auto --maxprocesses 4 --dist loadfile
 
 browser: ## Chromium for the tests of the page, on Debian as root; elsewhere they are skipped without it
 	@command -v chromium > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null \
@@ -50,7 +49,7 @@ docs: setup ## the documentation site, into site/; a warning is an error
 pictures: setup browser ## the picture of an explanation, into docs/images
 	mkdir -p build/pictures
 	$(BIN)/keepset explain --context docs/examples/harbour.txt --question "When was the lighthouse lit for the first time?" --html build/pictures/explain.html
-	$(BROWSER) --window-size=1000,960 --screenshot=docs/images/explain.png file://$(CURDIR)/build/pictures/explain.html
+	$(BIN)/python -m tests.explain.picture build/pictures/explain.html docs/images/explain.png
 
 bench: setup ## benchmarks (not tests; timings depend on the machine)
 	$(BIN)/keepset bench engine

@@ -1,21 +1,21 @@
-"""One thread, no network, and no deadline for Hypothesis: the tests must hold on a busy machine."""
+"""One thread, no network, and no deadline for Hypothesis: the tests must hold on a busy machine.
+
+Nothing here imports torch before a test wants it: the process that only hands out tests to others would wait for it.
+"""
 
 import os
 import shutil
 from pathlib import Path
-
-os.environ["HF_HUB_OFFLINE"] = "1"  # before transformers is imported
+from typing import TYPE_CHECKING
 
 import pytest
-import torch
 from hypothesis import HealthCheck, settings
 
-from keepset.paper.results import Results, read_results
-from keepset.paper.teachers import SEEDS, teacher_folder, teacher_seeds
-from keepset.paper.testbed.teachers.presets import smoke
-from keepset.paper.testbed.teachers.teacher import build_teacher, save_teacher
+if TYPE_CHECKING:
+    from keepset.paper.results import Results
 
-torch.set_num_threads(1)
+os.environ["OMP_NUM_THREADS"] = "1"  # read when torch is imported
+os.environ["HF_HUB_OFFLINE"] = "1"  # and this by transformers
 
 settings.register_profile(
     "keepset", max_examples=30, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
@@ -26,6 +26,10 @@ settings.load_profile("keepset")
 @pytest.fixture(scope="session")
 def untrained_teachers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two untrained smoke teachers per mixture, for reading alone."""
+    from keepset.paper.teachers import SEEDS, teacher_folder, teacher_seeds
+    from keepset.paper.testbed.teachers.presets import smoke
+    from keepset.paper.testbed.teachers.teacher import build_teacher, save_teacher
+
     folder = tmp_path_factory.mktemp("untrained")
     for mixture in SEEDS:
         for seed in teacher_seeds("smoke", mixture):
@@ -35,8 +39,10 @@ def untrained_teachers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tracked() -> Results:
+def tracked() -> "Results":
     """Every tracked result, read once; what is looked up in it once is found at once again."""
+    from keepset.paper.results import read_results
+
     return read_results(Path(__file__).parents[1] / "results", "small")
 
 

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 import keepset
 from keepset.interventions import Ask, Fast
+from keepset.jobs.labelling import LabelRow
 from keepset.paper.bench.models import tiny_model
 from keepset.policies import POLICIES
 from keepset.quickstart import RIVALS, Fact, FactSheet, QuickstartSize, run_on, run_quickstart, sample_sheets
@@ -17,6 +18,7 @@ from keepset.quickstart_page import (
     MARKS,
     PolicyCount,
     QuickstartOutcome,
+    evidence_table,
     policy_table,
     quickstart_figure,
     quickstart_page,
@@ -132,6 +134,22 @@ def test_the_table_fits_a_terminal_of_80_columns() -> None:
     console = Console(record=True, width=80, quiet=True)
     console.print(policy_table(QuickstartOutcome("tiny", 1_024, 8, 32, (4, 4, 4), counts)))
     assert "…" not in console.export_text()
+
+
+def test_the_terminal_shows_a_fact_to_its_end() -> None:
+    line = "One of the special magic numbers for offbeat-zone is: 2908551."
+    row = LabelRow.model_construct(
+        question="What is it?",
+        answer="2908551.",
+        blocks=[line],
+        n_blocks=1,
+        attention=[0.1],
+        sufficient=[True],
+        evidence=[0],
+    )
+    console = Console(record=True, width=80, quiet=True)
+    console.print(evidence_table(row))
+    assert "is: 2908551." in " ".join(console.export_text().replace("│", " ").split())
 
 
 def test_the_page_says_how_much_an_interval_tells() -> None:

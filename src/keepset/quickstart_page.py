@@ -13,6 +13,8 @@ from keepset.statistics import clustered_wilson
 
 SHOWN_ATTENDED = 3
 """Most attended lines that are shown beside the evidence."""
+SHOWN_CHARACTERS = 160
+"""Of a line: what RULER hides stands at its end."""
 MARKS = (("o", "attention", "white"), ("s", "causal", None), ("^", "ablation", None))
 """Marker, colour and filling, budget by budget: told apart without colours too."""
 STYLE = """
@@ -94,7 +96,7 @@ def evidence_table(row: LabelRow) -> Table:
     table.add_column("evidence")
     for i in shown_lines(row):
         found = i in row.evidence
-        cells = (str(i), _short(row.blocks[i], 60), f"{row.attention[i]:.1%}", _alone(row, i))
+        cells = (str(i), _short(row.blocks[i]), f"{row.attention[i]:.1%}", _alone(row, i))
         table.add_row(*cells, "●" if found else "", style="bold green" if found else None)
     return table
 
@@ -222,7 +224,7 @@ def _counts(outcome: QuickstartOutcome) -> str:
 def _labelled(row: LabelRow) -> str:
     rows = "".join(
         f'<tr><td class="dot">{"●" if i in row.evidence else ""}</td><td class="number">{i}</td>'
-        f'<td class="says">{escape(_short(row.blocks[i], 160))}</td><td class="number">{row.attention[i]:.1%}</td>'
+        f'<td class="says">{escape(_short(row.blocks[i]))}</td><td class="number">{row.attention[i]:.1%}</td>'
         f'<td class="number">{_alone(row, i)}</td></tr>'
         for i in shown_lines(row)
     )
@@ -238,6 +240,6 @@ def _alone(row: LabelRow, i: int) -> str:
     return "enough" if row.sufficient[i] else "not enough"
 
 
-def _short(text: str, length: int) -> str:
+def _short(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= length else f"{line[: length - 1]}…"
+    return line if len(line) <= SHOWN_CHARACTERS else f"{line[: SHOWN_CHARACTERS - 1]}…"

@@ -11,6 +11,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from keepset.cli import app
+from keepset.paper.catalogue import experiments
 
 ROOT = Path(__file__).parents[2]
 GROUPS = [("models",), ("teacher",)]
@@ -52,6 +53,13 @@ def test_every_help_has_an_example_that_parses(
         assert parse(shlex.split(example))[: len(path)] == path
     shown = CliRunner().invoke(app, [*path, "--help"]).output
     assert "Example: keepset" in " ".join(shown.replace("`", "").split())
+
+
+def test_the_help_names_every_benchmark() -> None:
+    shown = re.findall(r"\w+", CliRunner().invoke(app, ["bench", "--help"]).output)
+    benches = {experiment.name for experiment in experiments().values() if experiment.bench}
+    assert "engine" in benches
+    assert benches <= set(shown)
 
 
 @pytest.mark.parametrize("words", [["prune"], ["prune", "a.txt", "--modle", "x"], ["teacher", "train", "--seed", "x"]])

@@ -3,14 +3,13 @@
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from keepset.cli import app
 from keepset.models.bundled import fetched
 
 ROOT = Path(__file__).parents[2]
@@ -31,22 +30,27 @@ def test_the_readmes_python_runs(capsys: pytest.CaptureFixture[str]) -> None:
     exec(block, {})
     *cited, short = capsys.readouterr().out.strip().split("\n")
     assert re.search(r"35 minutes.* \[1\]", " ".join(cited)), "the reply, with the sentence that says it"
-    assert 0 < len(short) < len("The ferry leaves at noon. The crossing takes 35 minutes. Dogs travel free.")
+    assert short == "The crossing takes 35 minutes."
 
 
 @needs_model
-def test_the_readmes_commands_run(tmp_path: Path) -> None:
+def test_the_readmes_commands_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
+    monkeypatch.chdir(tmp_path)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    commands = re.findall(r"^```\n(keepset .+)\n```$", readme, re.MULTILINE)
-    assert [command.split()[1] for command in commands] == ["explain", "compress"]
+    commands = re.findall(r"^```\nkeepset (.+)\n```$", readme, re.MULTILINE)
+    assert [command.split()[0] for command in commands] == ["explain", "compress"]
     for command in commands:
-        typed = f"{shlex.quote(sys.executable)} -m {command}"
-        done = subprocess.run(typed, shell=True, cwd=tmp_path, capture_output=True, text=True, timeout=500)
-        assert done.returncode == 0, done.stderr
-    assert "3 October 1891" in (tmp_path / "lit.html").read_text(encoding="utf-8")
-    whole = (tmp_path / "docs" / "examples" / "harbour.txt").read_text(encoding="utf-8")
-    assert 0 < len((tmp_path / "short.txt").read_text(encoding="utf-8")) < len(whole) / 2
+        words, _, target = command.partition(" > ")
+        app(shlex.split(words), standalone_mode=False)
+        printed = capsys.readouterr().out
+        if target:
+            Path(target).write_text(printed, encoding="utf-8")
+    assert "3 October 1891" in Path("lit.html").read_text(encoding="utf-8")
+    whole = Path("docs/examples/harbour.txt").read_text(encoding="utf-8")
+    assert 0 < len(Path("short.txt").read_text(encoding="utf-8")) < len(whole) / 2
 
 
 def test_the_papers_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,19 +3,16 @@
 Every tab at the width of a desk and of a phone; whole pages, but of the long list of claims its beginning.
 """
 
-import io
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from PIL import Image
 
 from keepset.explore.claims import read_claims
 from keepset.explore.explorer import Explorer
 from keepset.explore.samples import SAMPLES
 from keepset.explore.server import REPOSITORY_RESULTS, free_port, serve, shipped_compressor
 from keepset.models.loading import load_model
-from tests.explore.browser import chromium, missing
+from tests.explore.browser import chromium, missing, take
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -27,8 +24,6 @@ TABS = {"rests": "What it rests on", "keep": "What to keep", "paper": "The paper
 WIDTHS = {1280: 900, 400: 800}
 """Pixels of the window: width -> height."""
 WAIT = 1_800_000.0
-COLOURS = 96
-"""Of a picture: text and a few tints need no more, and the files stay small."""
 
 
 def main(folder: Path) -> None:
@@ -58,14 +53,6 @@ def work(page: "Page") -> None:
     page.locator("#result .by-effect").wait_for()
     page.get_by_role("tab", name=TABS["keep"]).click()
     page.wait_for_function("document.querySelectorAll('#answers td[data-label=tokens]').length === 3")
-
-
-def take(page: "Page", path: Path, whole: bool = True) -> None:
-    page.evaluate("window.scrollTo(0, 0)")
-    page.wait_for_timeout(700)  # what fades in has faded in
-    picture = Image.open(io.BytesIO(page.screenshot(full_page=whole, animations="disabled")))
-    picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
-    print(f"{path}: {picture.width} x {picture.height}, {path.stat().st_size / 1000:.0f} kB")
 
 
 if __name__ == "__main__":

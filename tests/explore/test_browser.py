@@ -8,9 +8,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from keepset.explain.report import html_page
 from keepset.explore.explorer import Limits
 from keepset.explore.samples import SAMPLES
 from keepset.explore.server import free_port, serve
+from tests.explain.test_report import part, report
 from tests.explore.browser import chromium, missing
 from tests.explore.test_drawn import claims
 from tests.explore.tiny_explorer import tiny_explorer
@@ -171,6 +173,13 @@ def test_nothing_is_loaded_from_elsewhere_and_a_phone_needs_no_sideways_scrollin
     hosts = {urlsplit(address).hostname for address in asked if not address.startswith(("data:", "blob:"))}
     assert hosts == {"127.0.0.1"}
     context.close()
+
+
+def test_the_page_that_explain_writes_fits_a_phone(browser: "Browser") -> None:
+    page = browser.new_page(viewport={"width": 400, "height": 800})
+    page.set_content(html_page([report(part(others=(1,), close=(2,)))]))
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+    page.close()
 
 
 def test_another_policy_ranks_the_same_document_anew(visitor: "Page") -> None:

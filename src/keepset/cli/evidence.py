@@ -34,10 +34,12 @@ commands.add_typer(labels_app, name="labels")
 LabelsFolder = Annotated[Path, typer.Argument(help="A folder written by 'keepset label'.")]
 
 
-@commands.command(epilog=example('keepset explain --context docs/examples/harbour.txt --question "Who kept it?"'))
+@commands.command(epilog=example('keepset explain --context letter.txt --question "Who signed it?"'))
 def explain(
     context: Annotated[Path, typer.Option(help="Text file to look for evidence in; - reads standard input.")],
-    question: Annotated[list[str], typer.Option(help="What to ask about it; repeat the option for several.")],
+    question: Annotated[
+        list[str], typer.Option(metavar="<str>", help="What to ask about it; repeat the option for several.")
+    ],
     model: ModelOrDefault = "smollm2-135m-instruct",
     answer: Annotated[str | None, typer.Option(help="Explain this instead of the whole reply.")] = None,
     blocks: Blocks = "sentence",
@@ -74,7 +76,7 @@ def explain(
         write_text(html, html_page(reports))
 
 
-@commands.command(epilog=example("keepset label docs/examples/facts.jsonl --model smollm2-135m-instruct --out labels"))
+@commands.command(epilog=example("keepset label questions.jsonl --model smollm2-135m-instruct --out labels"))
 def label(
     data: Annotated[
         str,
@@ -94,7 +96,8 @@ def label(
     engine: Engine = "local",
     address: Address = None,
     column: Annotated[
-        list[str] | None, typer.Option(help="question=query: a field has another name in the data; repeat the option.")
+        list[str] | None,
+        typer.Option(metavar="<str>", help="question=query: a field has another name in the data; repeat the option."),
     ] = None,
     split: Split = None,
     estimate: Annotated[

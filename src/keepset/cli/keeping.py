@@ -55,9 +55,7 @@ class NamesPolicies(TyperCommand):
 
 @commands.command(
     cls=NamesPolicies,
-    epilog=example(
-        "keepset prune docs/examples/harbour.txt --model smollm2-135m-instruct --policy kvzip --out harbour.pruned"
-    ),
+    epilog=example("keepset prune letter.txt --model smollm2-135m-instruct --policy kvzip --out letter.pruned"),
 )
 def prune(
     document: Annotated[Path, typer.Argument(help="Text file to prune; - reads standard input.")],
@@ -96,7 +94,7 @@ def prune(
     say(f"written to {out}")
 
 
-@commands.command(epilog=example('keepset ask harbour.pruned "Who was the first keeper?"'))
+@commands.command(epilog=example('keepset ask letter.pruned "Who signed it?"'))
 def ask(
     pruned: Annotated[Path, typer.Argument(help="A folder written by 'keepset prune'.")],
     question: Annotated[str, typer.Argument(help="What to ask about the document.")],
@@ -120,7 +118,7 @@ def ask(
     err_console.print(context.read_share, markup=False, highlight=False, soft_wrap=True)
 
 
-@commands.command(epilog=example("keepset compress docs/examples/harbour.txt --budget 0.25"))
+@commands.command(epilog=example("keepset compress letter.txt --budget 0.25"))
 def compress(
     document: Annotated[
         Path,
@@ -138,7 +136,8 @@ def compress(
     address: Address = None,
     shard_rows: ShardRows = 256,
     column: Annotated[
-        list[str] | None, typer.Option(help="text=body: a field has another name in the table; repeat the option.")
+        list[str] | None,
+        typer.Option(metavar="<str>", help="text=body: a field has another name in the table; repeat the option."),
     ] = None,
     split: Split = None,
 ) -> None:

@@ -83,14 +83,18 @@ def bench(
         typer.Argument(
             help="engine (labelling, beside Captum and ContextCite), memory (effects, readouts, policies), "
             "router (routers beside the teacher), prune (pruning beside reading everything), int8 (beside float32), "
-            "evidence (natural text, beside every other tool) or reliability (labelling under abuse)."
+            "evidence (natural text, beside every other tool), natural (pruning it without a question), kvpress (its "
+            "KVzip beside the quickstart's policies; make kvpress-compare) or reliability (labelling under abuse)."
         ),
     ],
     scale: Scale = "small",
     results: Results = Path("results"),
     only: Annotated[str | None, typer.Option(help="Only the runs whose name holds this.")] = None,
     data: Annotated[
-        Path | None, typer.Option(file_okay=False, exists=True, help="Folder of SQuAD v1.1, for evidence.")
+        Path | None,
+        typer.Option(
+            file_okay=False, exists=True, help="Folder of SQuAD v1.1, for evidence; and of QASPER, for natural."
+        ),
     ] = None,
 ) -> None:
     """Benchmarks. Timings depend on the machine: compare within one run."""

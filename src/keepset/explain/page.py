@@ -55,6 +55,7 @@ a { color: inherit; }
 .track { display: inline-block; width: 5rem; height: .6em; background: var(--line); border-radius: 2px; }
 .track .bar { margin: 0; background: var(--mark); display: block; }
 section + section { border-top: 3px double var(--line); margin-top: 3rem; padding-top: 2rem; }
+@media (max-width: 36rem) { .says { min-width: 0; } .track { width: 3rem; } }
 """
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -204,7 +205,7 @@ def _row(report: Findings, block: BlockReport, hidden: bool, attention: bool) ->
     worth = max((part.worth for part in report.parts), default=0.0)
     cells = [
         f'<td class="number">{number}</td><td class="says" dir="auto">{escape(report.text(block))}</td>'
-        f"<td>{report.role(number)}</td><td>{_bar(report.strength(number), worth)}</td>"
+        f'<td class="role">{report.role(number)}</td><td>{_bar(report.strength(number), worth)}</td>'
     ]
     if hidden:
         lost = max(((part.carried[number], part.worth) for part in report.parts if part.carried), default=(0.0, 0.0))

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from gguf import GGUFReader
 from tokenizers import pre_tokenizers
-from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
 MAGIC = b"GGUF"
@@ -25,14 +26,13 @@ def load_gguf(path: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, PreTrain
     try:
         with quiet_transformers():
             tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name, local_files_only=True)
-            # Where a kernel for packed weights is installed, transformers keeps them packed unless told otherwise.
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 path.parent,
                 gguf_file=path.name,
                 dtype=dtype,
-                quantization_config=GgufConfig(dequantize=True),
                 local_files_only=True,
                 output_loading_info=True,
+                **unpacking(),
             )
     except MemoryError:
         raise
@@ -48,6 +48,14 @@ def load_gguf(path: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, PreTrain
     forget_quantization(model)
     model.eval()
     return model, tokenizer
+
+
+def unpacking() -> dict[str, Any]:
+    """Where a kernel for packed weights is installed, transformers keeps them packed unless told otherwise; versions
+    that know no ``GgufConfig`` always unpack."""
+    if not hasattr(transformers, "GgufConfig"):
+        return {}
+    return {"quantization_config": transformers.GgufConfig(dequantize=True)}
 
 
 def convert_gguf(path: Path, folder: Path, dtype: torch.dtype) -> None:
