@@ -7,9 +7,19 @@ import pytest
 import torch
 
 from keepset.labels import FoundFamily
-from keepset.paper import chain_routers, chains, family_routing, hardened, oracles, recovered_routing, training_problem
+from keepset.paper import (
+    chain_routers,
+    chains,
+    family_routing,
+    hardened,
+    oracles,
+    recovered_routing,
+    trace_choices,
+    training_problem,
+)
 from keepset.paper.claim import FAILS, HOLDS, OPEN
 from keepset.paper.experiment import Experiment, run_missing, run_result
+from keepset.paper.labelled import Labelled
 from keepset.paper.report import made
 from keepset.paper.result import RunResult
 from keepset.paper.results import Results
@@ -20,6 +30,7 @@ from keepset.paper.testbed.routers import build_router, renamed_stream, router_i
 from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.tasks.oracle import read_records
 from keepset.paper.testbed.teachers.presets import smoke
+from keepset.readouts import backward_trace
 from keepset.routers import table_stream, train_routers
 
 
@@ -206,10 +217,10 @@ def test_recovered_labels_train_routers(untrained: Path) -> None:
     assert [name.split("/")[1] for name in results.runs] == list(recovered_routing.ARMS)
     assert recovered_routing.estimated_table.cache_info().misses == 1, "one pass of effects serves all estimators"
     for estimator in recovered_routing.ARMS:
-        for condition in ("unique", "latest_write", "multihop"):
+        for condition in ("unique", "latest_write", MULTIHOP):
             found = results.select("routed", estimator=estimator, condition=condition, teacher=0)
             assert list(found["router_seed"]) == [0, 1]
-        assert list(results.select("chain_recall", estimator=estimator)["condition"]) == ["multihop"] * 2
+        assert list(results.select("chain_recall", estimator=estimator)["condition"]) == [MULTIHOP] * 2
     table = tables(recovered_routing.EXPERIMENT, results)["tab-recovered-routing"]
     assert sum(row[0].startswith("Top-k delta") for row in table.rows) == 2
 
@@ -272,3 +283,29 @@ def test_renaming_keeps_the_structure_of_every_example() -> None:
             [type(r.content) for r in read_records(row, batch.blocks, config.vocabulary) if r] for row in (old, new)
         ]
         assert kinds[0] == kinds[1], "pointers stay pointers"
+
+
+def test_every_reading_of_the_trace_is_measured(untrained: Path, tmp_path: Path) -> None:
+    experiment = trace_choices.EXPERIMENT
+    results = run(tmp_path, experiment)
+    assert list(results.runs) == ["trace_choices/pointers-first-0", "trace_choices/pointers-first-1"]
+    for name in trace_choices.READINGS:
+        for sample, n in trace_choices.EXAMPLES["smoke"].items():
+            assert results.metric("routed", reading=name, sample=sample, teacher=1).n == n
+    barred = results.values("first_block_intrudes", reading="strongest_token_no_first", sample="evaluation")
+    assert barred == [0.0, 0.0]
+    table = tables(experiment, results)["trace-choices"]
+    assert len(table.rows) == len(trace_choices.READINGS)
+    (claim,) = trace_choices.trace_claims(results)
+    assert "a block takes its strongest token: " in claim.own_choice
+
+
+def test_readings_of_the_trace_are_what_their_names_say(untrained: Path) -> None:
+    subject = Labelled.load("smoke", "pointers-first", 0, MULTIHOP, 4)
+    tokens, blocks = subject.batch.first_query(), subject.batch.blocks
+    scores = {name: reading.scores(subject.model, tokens, blocks) for name, reading in trace_choices.READINGS.items()}
+    torch.testing.assert_close(scores["strongest_token"], backward_trace(subject.model, tokens, blocks))
+    torch.testing.assert_close(scores["summed"], chain_routers.path_mass(subject.model, tokens, blocks))
+    assert bool((scores["summed"] >= scores["strongest_token"]).all())
+    assert bool((scores["stay_attended"] <= scores["summed"] + 1e-6).all()), "staying for free is never a loss"
+    assert bool((scores["mean_heads"] <= scores["summed"] + 1e-6).all())

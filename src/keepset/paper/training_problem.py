@@ -211,7 +211,6 @@ def problem_claims(results: Results) -> list[Claim]:
             )
             for arm, title, bar in (
                 ("annotated", "the annotated chain alone is enough", ENOUGH),
-                ("trace", "the backward trace finds the chain", 0.9),
                 ("ablation", "the ablation ranking finds the chain", ENOUGH),
             )
         ),
