@@ -12,6 +12,7 @@ from keepset.paper import (
     chains,
     family_routing,
     hardened,
+    hardened_routers,
     oracles,
     recovered_routing,
     trace_choices,
@@ -309,3 +310,20 @@ def test_readings_of_the_trace_are_what_their_names_say(untrained: Path) -> None
     assert bool((scores["summed"] >= scores["strongest_token"]).all())
     assert bool((scores["stay_attended"] <= scores["summed"] + 1e-6).all()), "staying for free is never a loss"
     assert bool((scores["mean_heads"] <= scores["summed"] + 1e-6).all())
+
+
+def test_batch_and_depth_of_hardened_routers_are_varied(tmp_path: Path) -> None:
+    experiment = hardened_routers.EXPERIMENT
+    results = run(tmp_path, experiment)
+    assert list(results.runs) == [
+        f"hardened_routers/{kind}-{batch}" for kind in ("chain", "deep_chain") for batch in (16, 32)
+    ]
+    whole = results.metric("chain_recall", router="deep_chain", batch=32, condition="multihop_3hop", k=4, router_seed=1)
+    assert whole.n == chain_routers.EXAMPLES["smoke"]
+    table = tables(experiment, results)["hardened-routers"]
+    assert [row[0] for row in table.rows] == [
+        *("2 layers, batch 16", "2 layers, batch 32", "4 layers, batch 16", "4 layers, batch 32"),
+    ]
+    two_hops, three_hops = hardened_routers.router_claims(results)
+    assert two_hops.own_choice.startswith("2 layers, batch 32: ")
+    assert three_hops.own_choice.count("layers, batch") == 3

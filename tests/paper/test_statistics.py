@@ -177,7 +177,7 @@ def test_cases_that_stand_or_fall_together_are_fewer_than_they_look() -> None:
 
 def test_a_mean_over_teachers_is_as_unsure_as_the_teachers_differ() -> None:
     alike = crossed_mean("cover", {(teacher, 0): share("cover", 270, 300) for teacher in range(5)})
-    apart = crossed_mean("cover", {(teacher, 0): share("cover", 230 + 20 * teacher, 300) for teacher in range(5)})
+    apart = crossed_mean("cover", {(teacher, 0): share("cover", 250 + 10 * teacher, 300) for teacher in range(5)})
     assert alike.value == apart.value == pytest.approx(0.9)
     assert bounds(alike) == pytest.approx(bounds(share("cover", 270, 300)))
     assert bounds(apart)[0] < bounds(alike)[0]
