@@ -40,7 +40,7 @@ def one_run(experiment: str, config: dict[str, object], metrics: list[Metric]) -
 
 def test_the_full_budget_is_the_dense_teacher(untrained: Path) -> None:
     results = Results(dict(run_missing(budget.jobs("smoke"), untrained / "results", "smoke")))
-    assert list(results.runs) == ["budget/pointers-first-0", "budget/pointers-first-1"]
+    assert list(results.runs) == [f"budget/pointers-first-{name}" for name in ("0", "1", "0-shorter", "1-shorter")]
     model, config = load_teacher(teacher_folder("smoke", "pointers-first", 1))
     for condition in budget.CONDITIONS:
         annotated = results.select("routed", condition=condition, arm="annotated", teacher=1)
@@ -50,6 +50,9 @@ def test_the_full_budget_is_the_dense_teacher(untrained: Path) -> None:
         full = results.select("routed", condition=condition, k=9, teacher=1)
         assert set(full["arm"]) == (set(budget.READINGS) if condition == "aggregation" else {"annotated"})
         assert list(full["value"]) == pytest.approx([float(dense)] * len(full)), "nothing is hidden, in any reading"
+    assert list(results.select("counted", teacher=1)["length"]) == [6, 8, 9]
+    full_length = results.value("routed", condition="aggregation", arm="annotated", k=9, teacher=1)
+    assert results.value("counted", teacher=1, length=9) == full_length
     figures, readings = budget.EXPERIMENT.reports
     figure, table = made(figures, budget.EXPERIMENT, results)
     assert made(readings, budget.EXPERIMENT, results)

@@ -259,8 +259,9 @@ EXPERIMENT = Experiment(
             "tab:recovered, chains whose floored label is complete",
             "0.82",
             lambda results: f"{spread(results.values('cover', estimator='floored', condition=MULTIHOP))} by teacher",
-            "our teachers are surer of a chain: hiding one record often takes less than 0.25 nats; the ranking itself "
-            "is right, and a lower floor brings it back (the notes of tab-recovered)",
+            "hiding one record of a chain often costs less than the floor of 0.25 nats: the ranking of drops holds the "
+            "chain nearly always, and lower floors bring part of it back (tab-recovered). Why what is left of a chain "
+            "is worth so much to these teachers: not tested",
         ),
     ),
     choices=(
