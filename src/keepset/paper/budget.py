@@ -263,9 +263,9 @@ EXPERIMENT = Experiment(
             counted_from_half,
             "how a teacher counts differs from seed to seed: one takes the share of matching records in the context "
             "for their number, fails in shorter contexts as it does when others are hidden, and falls off as the "
-            "paper's do; the others count the matching records alone. Neither the order in which blocks are kept nor the "
-            "operator makes them alike (budget-readings); whether counting on short contexts first, as our stages do, "
-            "is why so few take the share: not tested",
+            "paper's do; the others count the matching records alone. Neither the order in which blocks are kept nor "
+            "the operator makes them alike (budget-readings); whether counting on short contexts first, as our stages "
+            "do, is why so few take the share: not tested",
         ),
     ),
 )
