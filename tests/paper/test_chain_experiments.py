@@ -81,7 +81,8 @@ def test_every_training_problem_is_measured_on_chains_of_its_own_order(untrained
     (table,) = tables(experiment, results).values()
     assert [row[1] for row in table.rows if row] == [
         *("pointers-first-0", "pointers-first-1", "range of 2", "paper-chains-0", "paper-chains-2", "range of 2"),
-        *("paper-chains-long-2", "five-task-0", "five-task-1", "range of 2", "range of 4"),
+        *("paper-chains-long-2", "five-task-0", "five-task-1", "range of 2"),
+        *("hardened-0", "hardened-1", "range of 2", "range of 4"),
     ]
 
 
