@@ -7,7 +7,7 @@ import torch
 
 from keepset.blocks import Span
 from keepset.paper import budget, per_query
-from keepset.paper.claim import FAILS, HOLDS
+from keepset.paper.claim import FAILS, HOLDS, OPEN
 from keepset.paper.dense import evaluation_batch
 from keepset.paper.experiment import run_missing
 from keepset.paper.labelled import Labelled
@@ -16,7 +16,7 @@ from keepset.paper.result import At, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import share
 from keepset.paper.table import Figure, Table
-from keepset.paper.teachers import teacher_folder
+from keepset.paper.teachers import MULTIHOP, teacher_folder
 from keepset.paper.testbed.teachers.teacher import accuracy, load_teacher
 from keepset.readouts import answer_attention
 
@@ -40,35 +40,49 @@ def one_run(experiment: str, config: dict[str, object], metrics: list[Metric]) -
 
 def test_the_full_budget_is_the_dense_teacher(untrained: Path) -> None:
     results = Results(dict(run_missing(budget.jobs("smoke"), untrained / "results", "smoke")))
-    assert list(results.runs) == ["budget/five-task-0", "budget/five-task-1"]
-    model, config = load_teacher(teacher_folder("smoke", "five-task", 1))
+    assert list(results.runs) == [f"budget/pointers-first-{name}" for name in ("0", "1", "0-shorter", "1-shorter")]
+    model, config = load_teacher(teacher_folder("smoke", "pointers-first", 1))
     for condition in budget.CONDITIONS:
-        assert list(results.select("routed", condition=condition, teacher=1)["k"]) == list(range(1, 10))
+        annotated = results.select("routed", condition=condition, arm="annotated", teacher=1)
+        assert list(annotated["k"]) == list(range(1, 10))
         batch = evaluation_batch(config, condition, budget.EXAMPLES["smoke"])
         dense = accuracy(model, batch).float().mean()
-        assert results.value("routed", condition=condition, k=9, teacher=1) == pytest.approx(float(dense))
-    (report,) = budget.EXPERIMENT.reports
-    figure, table = made(report, budget.EXPERIMENT, results)
+        full = results.select("routed", condition=condition, k=9, teacher=1)
+        assert set(full["arm"]) == (set(budget.READINGS) if condition == "aggregation" else {"annotated"})
+        assert list(full["value"]) == pytest.approx([float(dense)] * len(full)), "nothing is hidden, in any reading"
+    assert list(results.select("counted", teacher=1)["length"]) == [6, 8, 9]
+    full_length = results.value("routed", condition="aggregation", arm="annotated", k=9, teacher=1)
+    assert results.value("counted", teacher=1, length=9) == full_length
+    figures, readings = budget.EXPERIMENT.reports
+    figure, table = made(figures, budget.EXPERIMENT, results)
+    assert made(readings, budget.EXPERIMENT, results)
     assert isinstance(figure, Figure)
     assert "Multi-hop" in figure.svg
     assert isinstance(table, Table)
     assert [row[0] for row in table.rows] == ["1", "2", "3", "4", "5", "8", "9"]
-    assert table.notes[0].startswith("Smoke scale; n = 6 examples per teacher and task, 2 five-task teachers")
+    assert table.notes[0].startswith("Smoke scale; n = 6 examples per teacher and task, 2 pointers-first teachers")
     for difference in budget.EXPERIMENT.differences:
         assert "blocks" in difference.here(results)
 
 
-@pytest.mark.parametrize(("right", "verdict"), [(20, HOLDS), (60, FAILS)])
-def test_counting_from_a_part_of_the_context(right: int, verdict: str) -> None:
-    shares = [share("routed", n, 100, condition="aggregation", k=k) for k, n in ((1, 10), (2, right), (3, 100))]
-    (claim,) = budget.aggregation_claims(one_run("budget", {"n_blocks": 3}, shares))
+@pytest.mark.parametrize(("right", "verdict"), [(60, HOLDS), (85, OPEN), (200, FAILS)])
+def test_counting_from_half_of_the_context_is_judged_teacher_by_teacher(right: int, verdict: str) -> None:
+    """Of 300; a teacher at chance stands beside it."""
+
+    def counted(k_right: int, teacher: int) -> list[Metric]:
+        return [
+            share("routed", k_right, 300, condition="aggregation", arm=arm, k=2, teacher=teacher)
+            for arm in budget.READINGS
+        ]
+
+    (claim,) = budget.aggregation_claims(one_run("budget", {"n_blocks": 4}, [*counted(right, 0), *counted(60, 1)]))
     assert claim.verdict == verdict
-    assert "at k = 2 of 3; full 1.00" in claim.here
+    assert f"at chance on {1 + (right == 60)} of 2" in claim.here
 
 
 def test_protocols_say_what_rows_and_context_they_leave(untrained: Path) -> None:
     results = Results(dict(run_missing(per_query.jobs("smoke"), untrained / "results", "smoke")))
-    assert list(results.runs) == ["per_query/five-task-0", "per_query/five-task-1"]
+    assert list(results.runs) == ["per_query/pointers-first-0", "per_query/pointers-first-1"]
     third = pytest.approx(per_query.BUDGET / 9)
     for condition in per_query.CONDITIONS:
         for protocol in per_query.PROTOCOLS:
@@ -83,8 +97,14 @@ def test_protocols_say_what_rows_and_context_they_leave(untrained: Path) -> None
                 assert row == context == 1.0
             assert results.metric("routed", **at).n == per_query.EXAMPLES["smoke"]
         assert results.metric("routed", arm="dense", teacher=0, condition=condition)
-    (report,) = per_query.EXPERIMENT.reports
+    report, readings = per_query.EXPERIMENT.reports
     (table,) = made(report, per_query.EXPERIMENT, results)
+    (varied,) = made(readings, per_query.EXPERIMENT, results)
+    assert isinstance(varied, Table)
+    assert len(varied.rows) == len(per_query.READINGS)
+    for arm in per_query.READINGS:
+        at = {"teacher": 0, "condition": MULTIHOP, "arm": arm}
+        assert results.value("chosen_budget", **at) >= results.value("context_budget", **at)
     assert isinstance(table, Table)
     assert "3 blocks of 9 (the paper: 3 of 32)" in table.caption
     assert [row[0] for row in table.rows if row][-1] == "Dense teacher"
@@ -92,19 +112,22 @@ def test_protocols_say_what_rows_and_context_they_leave(untrained: Path) -> None
 
 def test_a_context_that_stays_whole_is_claimed_and_one_that_does_not_fails() -> None:
     found = {"per_layer": 0.996, "layer_averaged": 0.99}
+    found |= {arm: 0.98 for arm in per_query.READINGS if arm not in found}
     metrics = [
-        Metric(what="context_budget", at={"arm": arm, "condition": "multihop"}, value=value, n=100)
+        Metric(what=what, at={"arm": arm, "condition": MULTIHOP}, value=value, n=100)
+        for what in ("context_budget", "chosen_budget")
         for arm, value in found.items()
     ]
     claims = per_query.per_query_claims(one_run("per_query", {}, metrics))
     assert [claim.verdict for claim in claims] == [HOLDS, FAILS]
+    assert "mean over heads 0.980 to 0.980" in claims[1].own_choice
     assert {claim.n for claim in claims} == {"1 teachers × 100 examples"}
 
 
 def test_the_last_row_attends_as_the_answer_row_does(untrained: Path) -> None:
-    subject = Labelled.load("smoke", "five-task", 0, "unique", 4)
+    subject = Labelled.load("smoke", "pointers-first", 0, "unique", 4)
     batch = subject.batch
-    rows = per_query.row_attention(subject.model, batch.first_query(), batch.blocks)
+    rows = per_query.row_attention(subject.model, batch.first_query(), batch.blocks, "max")
     expected = answer_attention(subject.model, batch.first_query(), batch.blocks).amax(2)  # (B, L, N)
     torch.testing.assert_close(rows[:, :, -1].transpose(0, 1), expected)
     first_block = batch.blocks[0]
@@ -118,3 +141,13 @@ def test_a_row_reads_its_own_block_but_it_counts_for_nobody() -> None:
     assert per_query.blocks_read(second, blocks, 5).int().tolist() == [
         [[[0, 0], [0, 0], [0, 0], [0, 0], [0, 1]]],
     ]
+
+
+def test_a_block_that_only_its_own_rows_chose_is_chosen_and_not_read() -> None:
+    blocks = (Span(0, 2), Span(2, 4))
+    own = per_query.own_block(blocks, 5).unsqueeze(0)  # every row chooses the block it stands in
+    assert per_query.chosen(own, blocks, 5).tolist() == [[True, True]]
+    assert not per_query.blocks_read(own, blocks, 5).any()
+    later = torch.zeros(1, 5, 2, dtype=torch.bool)
+    later[0, 0, 1] = True
+    assert not per_query.chosen(later, blocks, 5).any(), "a row cannot choose what stands after it"

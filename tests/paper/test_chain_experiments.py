@@ -7,9 +7,20 @@ import pytest
 import torch
 
 from keepset.labels import FoundFamily
-from keepset.paper import chain_routers, chains, family_routing, hardened, oracles, recovered_routing, training_problem
+from keepset.paper import (
+    chain_routers,
+    chains,
+    family_routing,
+    hardened,
+    hardened_routers,
+    oracles,
+    recovered_routing,
+    trace_choices,
+    training_problem,
+)
 from keepset.paper.claim import FAILS, HOLDS, OPEN
 from keepset.paper.experiment import Experiment, run_missing, run_result
+from keepset.paper.labelled import Labelled
 from keepset.paper.report import made
 from keepset.paper.result import RunResult
 from keepset.paper.results import Results
@@ -20,6 +31,7 @@ from keepset.paper.testbed.routers import build_router, renamed_stream, router_i
 from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.tasks.oracle import read_records
 from keepset.paper.testbed.teachers.presets import smoke
+from keepset.readouts import backward_trace
 from keepset.routers import table_stream, train_routers
 
 
@@ -69,7 +81,8 @@ def test_every_training_problem_is_measured_on_chains_of_its_own_order(untrained
     (table,) = tables(experiment, results).values()
     assert [row[1] for row in table.rows if row] == [
         *("pointers-first-0", "pointers-first-1", "range of 2", "paper-chains-0", "paper-chains-2", "range of 2"),
-        *("paper-chains-long-2", "five-task-0", "five-task-1", "range of 2", "range of 4"),
+        *("paper-chains-long-2", "five-task-0", "five-task-1", "range of 2"),
+        *("hardened-0", "hardened-1", "range of 2", "range of 4"),
     ]
 
 
@@ -272,3 +285,46 @@ def test_renaming_keeps_the_structure_of_every_example() -> None:
             [type(r.content) for r in read_records(row, batch.blocks, config.vocabulary) if r] for row in (old, new)
         ]
         assert kinds[0] == kinds[1], "pointers stay pointers"
+
+
+def test_every_reading_of_the_trace_is_measured(untrained: Path, tmp_path: Path) -> None:
+    experiment = trace_choices.EXPERIMENT
+    results = run(tmp_path, experiment)
+    assert list(results.runs) == ["trace_choices/pointers-first-0", "trace_choices/pointers-first-1"]
+    for name in trace_choices.READINGS:
+        for sample, n in trace_choices.EXAMPLES["smoke"].items():
+            assert results.metric("routed", reading=name, sample=sample, teacher=1).n == n
+    barred = results.values("first_block_intrudes", reading="strongest_token_no_first", sample="evaluation")
+    assert barred == [0.0, 0.0]
+    table = tables(experiment, results)["trace-choices"]
+    assert len(table.rows) == len(trace_choices.READINGS)
+    (claim,) = trace_choices.trace_claims(results)
+    assert "a block takes its strongest token: " in claim.own_choice
+
+
+def test_readings_of_the_trace_are_what_their_names_say(untrained: Path) -> None:
+    subject = Labelled.load("smoke", "pointers-first", 0, MULTIHOP, 4)
+    tokens, blocks = subject.batch.first_query(), subject.batch.blocks
+    scores = {name: reading.scores(subject.model, tokens, blocks) for name, reading in trace_choices.READINGS.items()}
+    torch.testing.assert_close(scores["strongest_token"], backward_trace(subject.model, tokens, blocks))
+    torch.testing.assert_close(scores["summed"], chain_routers.path_mass(subject.model, tokens, blocks))
+    assert bool((scores["summed"] >= scores["strongest_token"]).all())
+    assert bool((scores["stay_attended"] <= scores["summed"] + 1e-6).all()), "staying for free is never a loss"
+    assert bool((scores["mean_heads"] <= scores["summed"] + 1e-6).all())
+
+
+def test_batch_and_depth_of_hardened_routers_are_varied(tmp_path: Path) -> None:
+    experiment = hardened_routers.EXPERIMENT
+    results = run(tmp_path, experiment)
+    assert list(results.runs) == [
+        f"hardened_routers/{kind}-{batch}" for kind in ("chain", "deep_chain") for batch in (16, 32)
+    ]
+    whole = results.metric("chain_recall", router="deep_chain", batch=32, condition="multihop_3hop", k=4, router_seed=1)
+    assert whole.n == chain_routers.EXAMPLES["smoke"]
+    table = tables(experiment, results)["hardened-routers"]
+    assert [row[0] for row in table.rows] == [
+        *("2 layers, batch 16", "2 layers, batch 32", "4 layers, batch 16", "4 layers, batch 32"),
+    ]
+    two_hops, three_hops = hardened_routers.router_claims(results)
+    assert two_hops.own_choice.startswith("2 layers, batch 32: ")
+    assert three_hops.own_choice.count("layers, batch") == 3

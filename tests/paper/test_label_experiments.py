@@ -11,6 +11,7 @@ from keepset.paper.labelled import Labelled
 from keepset.paper.report import made
 from keepset.paper.results import Results, read_results
 from keepset.paper.table import Figure, Table
+from keepset.paper.teachers import MULTIHOP
 from keepset.paper.testbed.tasks.oracle import read_query, read_records
 from keepset.paper.testbed.teachers.presets import smoke
 from keepset.paper.testbed.teachers.teacher import build_teacher, save_teacher
@@ -42,7 +43,7 @@ def results(root: Path) -> Results:
         jobs |= experiment.jobs("smoke")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(root)
-        assert len(list(run_missing(jobs, root / "results", "smoke"))) == 5 + 2 + 2 + 1 + 3 * 4
+        assert len(list(run_missing(jobs, root / "results", "smoke"))) == 5 + 2 + 4 + 1 + 3 * 4
         assert not list(run_missing(jobs, root / "results", "smoke")), "what is there does not run again"
     return read_results(root / "results", "smoke")
 
@@ -153,6 +154,11 @@ def test_the_sweep_has_the_estimators_own_floor(results: Results) -> None:
         for what in ("match", "cover"):
             swept = found.value(what, **at, floor=found.run().config["floor"])
             assert swept == found.value(what, **at, estimator="floored")
+    for teacher in (0, 1):
+        chains = {"teacher": teacher, "condition": MULTIHOP}
+        swept = found.value("cover", **chains, low_floor=found.run().config["floor"])
+        assert swept == found.value("cover", **chains, estimator="floored")
+    assert set(found.select("cover", low_floor=recovery.LOW_FLOORS[0])["condition"]) == {MULTIHOP}
 
 
 def test_the_mixture_is_its_conditions_together(results: Results) -> None:

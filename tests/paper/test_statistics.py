@@ -11,6 +11,7 @@ from keepset.paper.statistics import (
     bounds,
     clustered_difference,
     crossed_difference,
+    crossed_mean,
     paired_difference,
     pooled,
     share,
@@ -172,3 +173,12 @@ def test_cases_that_stand_or_fall_together_are_fewer_than_they_look() -> None:
     assert clustered_wilson([1, 0], [2, 0]) == (0, 1), "one cluster says nothing of others"
     with pytest.raises(ValueError, match="share: expected 0 <= successes <= size in every cluster"):
         clustered_wilson([3], [2])
+
+
+def test_a_mean_over_teachers_is_as_unsure_as_the_teachers_differ() -> None:
+    alike = crossed_mean("cover", {(teacher, 0): share("cover", 270, 300) for teacher in range(5)})
+    apart = crossed_mean("cover", {(teacher, 0): share("cover", 250 + 10 * teacher, 300) for teacher in range(5)})
+    assert alike.value == apart.value == pytest.approx(0.9)
+    assert bounds(alike) == pytest.approx(bounds(share("cover", 270, 300)))
+    assert bounds(apart)[0] < bounds(alike)[0]
+    assert (alike.n, apart.n) == (1, 5)

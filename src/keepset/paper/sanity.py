@@ -18,7 +18,7 @@ from keepset.paper.result import At, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import share
 from keepset.paper.table import Table
-from keepset.paper.teachers import VALUE_FIRST, VALUE_FIRST_NOTE, teacher_folder, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, teacher_folder, teacher_seeds
 from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.tasks.vocabulary import FILLER
 from keepset.paper.testbed.teachers.config import TeacherConfig
@@ -30,7 +30,7 @@ NAME = "sanity"
 EXAMPLES = {"smoke": 40, "small": 500, "paper": 500}
 OPERATOR_EXAMPLES = {"smoke": 20, "small": 200, "paper": 200}
 """Examples on which mask and overwrite are compared; the paper checks 200."""
-MIXTURES = ("single-hop", VALUE_FIRST)
+MIXTURES = ("single-hop", FIVE_TASK)
 
 
 def jobs(scale: str) -> Jobs:
@@ -173,7 +173,6 @@ def sanity_table(results: Results) -> Table:
         rows=tuple(rows),
         notes=(
             "Solved examples only, except mask against filler, which counts all.",
-            VALUE_FIRST_NOTE,
             f"A flip can fail by chance here: with the record hidden, a guess among {choices} values is right "
             f"one time in {in_words(choices)} or more often.",
         ),

@@ -134,6 +134,21 @@ def crossed_difference(what: str, first: Cells, second: Cells) -> Metric:
     )
 
 
+def crossed_mean(what: str, cells: Cells) -> Metric:
+    """Mean of a share with a 95 % interval over teachers, routers and examples together, as in a difference of two."""
+    values = {place: metric.value for place, metric in cells.items()}
+    by_teacher, by_router = (_means(values, side) for side in (0, 1))
+    over_trainings = hypot(_half_t(by_teacher), _half_t(by_router))
+    mean, low, high = _examples_once(cells)
+    return Metric(
+        what=what,
+        value=mean,
+        n=_different(by_teacher) * _different(by_router),
+        low=max(0.0, mean - hypot(over_trainings, mean - low)),
+        high=min(1.0, mean + hypot(over_trainings, high - mean)),
+    )
+
+
 def _means(gaps: Mapping[tuple[int, int], float], side: int) -> list[float]:
     """One mean per teacher (side 0) or router (side 1)."""
     groups: dict[int, list[float]] = {}

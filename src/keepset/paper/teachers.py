@@ -28,6 +28,7 @@ SEEDS = {
     "paper-chains": (0, 2),
     "paper-chains-long": (2,),
     "hardened": (0, 1),
+    "any-order": (0, 1),
 }
 """The teachers of each mixture, as many as in the paper; of variants that were not chosen, those they were tried on."""
 FIVE_TASK = "pointers-first"
@@ -111,6 +112,7 @@ TASKS = {
     "paper-chains": (*SINGLE_RECORD, "multihop_pointers_first", "aggregation"),
     "paper-chains-long": (*SINGLE_RECORD, "multihop_pointers_first", "aggregation"),
     "hardened": (*SINGLE_RECORD, "multihop_hardened", "aggregation"),
+    "any-order": (*SINGLE_RECORD, "multihop_hardened", "aggregation"),
 }
 PAPER = {
     ("single-hop", "unique"): (0.98, 0.94, 0.97, 0.90, 0.92),

@@ -47,6 +47,7 @@ PROBLEMS = {
     "paper-chains": Problem("pointers first, one chain, no room, short contexts first", MULTIHOP),
     "paper-chains-long": Problem("pointers first, one chain, no room, longer", MULTIHOP),
     VALUE_FIRST: Problem("value first, several chains, no room", "multihop"),
+    "hardened": Problem("hardened: value first before any order, several chains, no room", "multihop_hardened"),
 }
 """Mixture -> its training problem. The paper's: pointers first, one chain, blocks that a pointer does not fill."""
 
@@ -165,7 +166,7 @@ def problems_table(results: Results) -> Table:
         name="training-problem",
         caption=(
             "What the training problem does to attention: teachers that differ in how their chains stood in training, "
-            "each on fresh examples of its own order with one chain. Three blocks of "
+            "each on fresh examples of its own order, with one chain or, hardened, with three. Three blocks of "
             f"{run.config['n_blocks']} are kept (the paper: of 32). Recall: how often the three most attended blocks "
             "(max heads) hold the first pointer/second pointer/value. Best layer is post hoc, an upper bound."
         ),
@@ -211,7 +212,6 @@ def problem_claims(results: Results) -> list[Claim]:
             )
             for arm, title, bar in (
                 ("annotated", "the annotated chain alone is enough", ENOUGH),
-                ("trace", "the backward trace finds the chain", 0.9),
                 ("ablation", "the ablation ranking finds the chain", ENOUGH),
             )
         ),

@@ -143,7 +143,7 @@ def test_a_folder_that_is_no_router(tmp_path: Path) -> None:
 def test_a_router_of_another_kind(saved: Path) -> None:
     config = saved / "config.json"
     config.write_text(config.read_text().replace("pooling", "oracle"))
-    with pytest.raises(ValueError, match="expected a router of kind pooling or chain, got 'oracle'"):
+    with pytest.raises(ValueError, match="expected a router of kind pooling or chain or deep_chain, got 'oracle'"):
         load_router(saved, VOCABULARY, WIDTH)
 
 

@@ -20,7 +20,7 @@ from keepset.paper.experiment import Difference, Experiment, Jobs, Report, run_r
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
-from keepset.paper.testbed.routers import ROUTERS, build_router, router_input
+from keepset.paper.testbed.routers import build_router, router_input
 from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.teachers.presets import find_preset
 from keepset.paper.testbed.teachers.teacher import build_teacher
@@ -30,6 +30,8 @@ MIXTURE = "five-task"
 BATCH = 32
 LENGTHS = (1, 2, 4)
 ROUNDS = {"smoke": 2, "small": 30, "paper": 30}
+KINDS = ("pooling", "chain")
+"""The paper's routers."""
 TEACHER = "teacher"
 
 Seconds = dict[tuple[str, int], list[float]]
@@ -46,7 +48,7 @@ def run(scale: str) -> RunResult:
     started = time.monotonic()
     config = find_preset(scale)(MIXTURE, 0)
     teacher = build_teacher(config).eval()
-    routers = {kind: build_router(kind, config.vocabulary, config.block_width, 0).eval() for kind in ROUTERS}
+    routers = {kind: build_router(kind, config.vocabulary, config.block_width, 0).eval() for kind in KINDS}
     contexts = {
         config.n_blocks * length: router_input(
             sample_condition(
@@ -159,7 +161,7 @@ def router_table(results: Results) -> Table:
 
 
 def growth(results: Results) -> str:
-    pooling, chain = (results.value("growth", side=side, quantile=MEDIAN) for side in ROUTERS)
+    pooling, chain = (results.value("growth", side=side, quantile=MEDIAN) for side in KINDS)
     lengths = results.run(mixture=MIXTURE).config["n_blocks"]
     return f"{pooling:.1f}× and {chain:.1f}× from {lengths[0]} to {lengths[-1]} blocks"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 
 from keepset import seeds
-from keepset.paper.testbed.routers.chain import ChainRouter
+from keepset.paper.testbed.routers.chain import ChainRouter, DeepChainRouter
 from keepset.paper.testbed.routers.pooling import PoolingRouter
 from keepset.paper.testbed.routers.router import Router, load_saved, router_input, score_blocks
 from keepset.paper.testbed.routers.streams import example_batch, renamed_stream
@@ -14,6 +14,7 @@ from keepset.paper.testbed.tasks.vocabulary import Vocabulary
 __all__ = [
     "ROUTERS",
     "ChainRouter",
+    "DeepChainRouter",
     "PoolingRouter",
     "Router",
     "build_router",
@@ -24,7 +25,7 @@ __all__ = [
     "score_blocks",
 ]
 
-ROUTERS: dict[str, type[Router]] = {PoolingRouter.kind: PoolingRouter, ChainRouter.kind: ChainRouter}
+ROUTERS: dict[str, type[Router]] = {router.kind: router for router in (PoolingRouter, ChainRouter, DeepChainRouter)}
 
 
 def build_router(kind: str, vocabulary: Vocabulary, block_width: int, seed: int) -> Router:

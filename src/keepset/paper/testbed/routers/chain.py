@@ -17,6 +17,7 @@ class ChainRouter(Router, coders=CODERS, library_name="keepset"):
     """
 
     kind = "chain"
+    depth = LAYERS
 
     def __init__(self, vocabulary: Vocabulary, block_width: int) -> None:
         super().__init__(vocabulary, block_width)
@@ -24,7 +25,7 @@ class ChainRouter(Router, coders=CODERS, library_name="keepset"):
         self.offsets = nn.Parameter(torch.randn(block_width, WIDTH, WIDTH) * (block_width * WIDTH) ** -0.5)
         self.position = nn.Parameter(torch.randn(1, WIDTH))
         self.is_query = nn.Parameter(torch.randn(1, WIDTH))
-        self.layers = nn.ModuleList(RouterLayer() for _ in range(LAYERS))
+        self.layers = nn.ModuleList(RouterLayer() for _ in range(self.depth))
         self.norm = nn.LayerNorm(WIDTH)
         self.hidden = nn.Linear(WIDTH, WIDTH)
         self.score = nn.Linear(WIDTH, 1)
@@ -50,3 +51,10 @@ class ChainRouter(Router, coders=CODERS, library_name="keepset"):
         features = torch.cat([of_blocks, of_query.unsqueeze(1)], dim=1)  # (B, N + 1, WV + 2)
         tables = (self.table.weight @ self.offsets).flatten(0, 1)  # (WV, D)
         return features @ torch.cat([tables, self.position, self.is_query])
+
+
+class DeepChainRouter(ChainRouter, coders=CODERS, library_name="keepset"):
+    """A layer for every record of a three-hop chain: found one after another, each by the one before it."""
+
+    kind = "deep_chain"
+    depth = 4

@@ -22,11 +22,13 @@ MIXTURES = {
     "paper-chains": PAPER_CHAINS,
     "paper-chains-long": PAPER_CHAINS,
     "hardened": HARDENED,
+    "any-order": HARDENED,
 }
 """The paper's two mixtures and the five tasks with hardened multi-hop in place of multi-hop, and variants of the
 small scale. ``paper-records``: as many records, keys and values as the paper. ``pointers-first``: the paper's chains,
 pointers first, one in a context. ``paper-chains`` and ``paper-chains-long``: the same in blocks that a pointer fills,
-on short contexts first or trained longer."""
+on short contexts first or trained longer. ``any-order``: hardened chains that never had an order in training, with
+room after a pointer."""
 
 
 PAPER_VOCABULARY = Vocabulary(families=16, members=16, values=64)
@@ -132,8 +134,26 @@ SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
             },
         ),
     ),
+    "any-order": (
+        COUNTING,
+        Stage(until=450, n_blocks=16, mixture={**RETRIEVAL_AND_COUNTING, "multihop_1hop_shuffled": 4.0}),
+        Stage(
+            until=900,
+            n_blocks=16,
+            mixture={**RETRIEVAL_AND_COUNTING, "multihop_1hop_shuffled": 1.0, "multihop_hardened": 4.0},
+        ),
+        Stage(
+            until=1_400,
+            n_blocks=16,
+            mixture={**RECORDS, "aggregation": 1.0, "multihop_hardened": 2.5, "multihop_1hop_shuffled": 0.5},
+        ),
+    ),
 }
-"""From easy to hard. Chains begin with one hop among five, then three chains, then (hardened) any order."""
+"""From easy to hard. Chains begin with one hop among five, then three chains, then (hardened) any order. In
+``any-order`` they have none from the first hop on, so that nothing but following a pointer from the query answers."""
+
+ROOM_AFTER_A_POINTER = ("pointers-first", "any-order")
+"""Mixtures of the small scale whose blocks are wider than a pointer, as the paper's are."""
 
 SMALL_DECAY_START = {
     "single-hop": 400,
@@ -143,6 +163,7 @@ SMALL_DECAY_START = {
     "paper-chains": 640,
     "paper-chains-long": 960,
     "hardened": 1_200,
+    "any-order": 900,
 }
 """Two thirds of the way; hardened chains are still being learned there and get a little longer."""
 
@@ -154,8 +175,8 @@ def small(mixture: str, seed: int) -> TeacherConfig:
     the first unique retrieval, on short contexts; chains need a working retrieval, so they come next; latest write
     and duplicate are variations and come last. Chains start as five pointers to five records: with one chain in
     sight and the value first, a teacher learns to find *the* chain's end, and never follows a pointer.
-    ``pointers-first`` has one chain in sight, as the paper does, and blocks of 6: a token after a pointer that belongs
-    to its block. ``docs/log.md`` has what failed.
+    ``pointers-first`` has one chain in sight, as the paper does, and blocks of 6, as ``any-order`` has: a token after a
+    pointer that belongs to its block. ``docs/log.md`` has what failed.
     """
     find_mixture(mixture)
     stages = SMALL_STAGES[mixture]
@@ -165,7 +186,7 @@ def small(mixture: str, seed: int) -> TeacherConfig:
         seed=seed,
         vocabulary=PAPER_VOCABULARY if mixture == "paper-records" else Vocabulary(families=8, members=12, values=16),
         n_blocks=stages[-1].n_blocks,
-        block_width=6 if mixture == "pointers-first" else 5,
+        block_width=6 if mixture in ROOM_AFTER_A_POINTER else 5,
         batch=48,
         architecture=Architecture(
             family="qwen3",
