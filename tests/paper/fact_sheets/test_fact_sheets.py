@@ -107,6 +107,12 @@ def test_the_table_has_kvpress_beside_the_policies() -> None:
     assert "90 answers about 30 of 30 documents" in table.notes[0]
 
 
+def test_without_kvpress_its_row_is_missing_and_nothing_else() -> None:
+    own = made_up(30).of("fact_sheets")
+    assert [row[0] for row in fact_sheet_table(own).rows] == [CAUSAL, "SnapKV", Oracle.title]
+    assert len(fact_sheet_claims(own)) == 1 + 2
+
+
 @pytest.mark.parametrize(("documents", "verdict"), [(30, "holds"), (10, "cannot be told")])
 def test_few_documents_tell_nothing(documents: int, verdict: str) -> None:
     claims = fact_sheet_claims(made_up(documents))

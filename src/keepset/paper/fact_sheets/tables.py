@@ -26,7 +26,7 @@ class Pool:
         self.results, self.at = results, at
         found = results.select("preserved", **at)
         self.starts: dict[Coordinate, str] = {}
-        for start, part in found.groupby("router_seed", sort=False):
+        for start, part in found.groupby("router_seed", sort=False) if len(found) else ():
             self.starts[start] = "".join(part.sort_values("part")["each"])
 
     def __bool__(self) -> bool:
