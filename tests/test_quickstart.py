@@ -1,11 +1,13 @@
 """The quickstart on an untrained model, asked for what that model itself says: real labels, routers and pruning."""
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 from rich.console import Console
+from rich.table import Table
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 import keepset
@@ -128,12 +130,18 @@ def test_the_legend_covers_no_point_and_words_say_what_was_counted() -> None:
     assert outcome.share(counts[0])[1] < 0.9 < outcome.share(counts[0])[2]
 
 
+def on_80_columns(table: Table) -> str:
+    console = Console(record=True, width=80, file=io.StringIO())
+    console.print(table)
+    return console.export_text()
+
+
 def test_the_table_fits_a_terminal_of_80_columns() -> None:
     titles = ("imitation router", "KVzip, max over heads")
     counts = tuple(PolicyCount(t, budget, (3, 2, 3), 8, 12.34, False) for t in titles for budget in (0.1, 0.25))
-    console = Console(record=True, width=80, quiet=True)
-    console.print(policy_table(QuickstartOutcome("tiny", 1_024, 8, 32, (4, 4, 4), counts)))
-    assert "…" not in console.export_text()
+    text = on_80_columns(policy_table(QuickstartOutcome("tiny", 1_024, 8, 32, (4, 4, 4), counts)))
+    assert all(title in text for title in titles)
+    assert "…" not in text
 
 
 def test_the_terminal_shows_a_fact_to_its_end() -> None:
@@ -147,9 +155,7 @@ def test_the_terminal_shows_a_fact_to_its_end() -> None:
         sufficient=[True],
         evidence=[0],
     )
-    console = Console(record=True, width=80, quiet=True)
-    console.print(evidence_table(row))
-    assert "is: 2908551." in " ".join(console.export_text().replace("│", " ").split())
+    assert "is: 2908551." in " ".join(on_80_columns(evidence_table(row)).replace("│", " ").split())
 
 
 def test_the_page_says_how_much_an_interval_tells() -> None:

@@ -124,7 +124,8 @@ def policy_table(outcome: QuickstartOutcome) -> Table:
 
 def cost(counts: list[PolicyCount]) -> str:
     """Of choosing lines, which is the same at every budget."""
-    return "-" if counts[0].told else f"{counts[0].cost:.2f}"
+    spent = counts[0].cost
+    return "-" if counts[0].told else f"{spent:.2f}" if spent < 10 else f"{spent:.1f}"  # four columns of a terminal
 
 
 def verdict(outcome: QuickstartOutcome) -> str:
