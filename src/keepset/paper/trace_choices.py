@@ -2,8 +2,9 @@
 
 The paper: "a backward max-product trace from the answer" that "keeps the strongest single path to each position". It
 does not say how heads are joined, what staying in place costs, or how positions become blocks. Each reading is measured
-on two samples: ``choice``, by which the one that the tables use was picked, and ``evaluation``, the examples of the
-oracles. One result per teacher.
+on two samples: ``choice``, by which the one that the tables use was picked (out of all 24 combinations of heads,
+staying, blocks and value norms; ``docs/log.md``), and ``evaluation``, the examples of the oracles. One result per
+teacher.
 """
 
 import time
