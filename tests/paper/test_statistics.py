@@ -34,6 +34,7 @@ def test_a_clustered_difference_counts_documents_not_questions() -> None:
     values = [1, 0, 0, 1, 0, -1]
     half = t.ppf(0.975, 5) * stdev(values) / 6**0.5
     assert alone.high == pytest.approx(1 / 6 + half)
+    assert clustered_difference("gap", [[1], [1], [0]]).high == 1.0, "no share differs by more"
     with pytest.raises(ValueError, match="gap: expected at least 2 clusters"):
         clustered_difference("gap", [[1]])
 

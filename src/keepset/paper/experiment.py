@@ -81,6 +81,8 @@ class Experiment:
     """Scale -> its runs."""
     reports: tuple[Report, ...] = ()
     claims: Callable[[Results], list[Claim]] | None = None
+    claims_need: tuple[str, ...] = ()
+    """Experiments whose results the claims read beside the file's own, where they are there."""
     differences: tuple[Difference, ...] = ()
     choices: tuple[Choice, ...] = ()
     jobs_on: Callable[[str, Path], Jobs] | None = None

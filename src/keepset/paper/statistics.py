@@ -93,15 +93,15 @@ def share_difference(first: Metric, second: Metric, only_first: Metric) -> Metri
 
 
 def clustered_difference(what: str, clusters: Sequence[Sequence[int]]) -> Metric:
-    """The mean of differences that come in clusters, with a 95 % t interval over clusters: questions of one document
-    stand or fall together. ``n`` counts the differences."""
+    """The mean of differences of outcomes (-1, 0, 1) that come in clusters, with a 95 % t interval over clusters:
+    questions of one document stand or fall together. ``n`` counts the differences."""
     if len(clusters) < 2 or not all(clusters):
         raise ValueError(f"{what}: expected at least 2 clusters, none empty, got {len(clusters)}")
     n, k = sum(map(len, clusters)), len(clusters)
     mean = sum(map(sum, clusters)) / n
     spread = sum((sum(cluster) - mean * len(cluster)) ** 2 for cluster in clusters)
     half = float(t.ppf(0.5 + CONFIDENCE / 2, k - 1)) * sqrt(k / (k - 1) * spread) / n
-    return Metric(what=what, value=mean, n=n, low=mean - half, high=mean + half)
+    return Metric(what=what, value=mean, n=n, low=max(-1.0, mean - half), high=min(1.0, mean + half))
 
 
 Cells = Mapping[tuple[int, int], Metric]

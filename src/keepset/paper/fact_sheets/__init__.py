@@ -22,4 +22,5 @@ EXPERIMENT = Experiment(
         Report("Fact sheets: how a pruned document is read", "eviction", mode_table, beyond=True),
     ),
     claims=fact_sheet_claims,
+    claims_need=("kvpress",),
 )
