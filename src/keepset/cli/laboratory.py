@@ -84,7 +84,7 @@ def bench(
             help="engine (labelling, beside Captum and ContextCite), memory (effects, readouts, policies), "
             "router (routers beside the teacher), prune (pruning beside reading everything), int8 (beside float32), "
             "evidence (natural text, beside every other tool), natural (pruning it without a question), kvpress (its "
-            "KVzip beside the quickstart's policies; make kvpress-compare) or reliability (labelling under abuse)."
+            "KVzip on the fact sheets; make kvpress-compare) or reliability (labelling under abuse)."
         ),
     ],
     scale: Scale = "small",

@@ -60,7 +60,7 @@ REPORTING = (
 LIBRARY = ("base", *STAGES)
 LABORATORY = ("reporting", "testbed", "experiments", "bench", "eviction", "evidence", "natural", "pretrained")
 """In reading order as well; what has no folder of its own here is among the experiments."""
-TRACKED_FRONT = ("quickstart", "kvpress")
+TRACKED_FRONT = ("quickstart", "fact_sheets", "kvpress")
 """What of the laboratory runs a command as it stands, and so imports the front."""
 ORDER = (*LIBRARY, *LABORATORY, "front", *TRACKED_FRONT)
 

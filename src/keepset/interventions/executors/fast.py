@@ -24,7 +24,7 @@ from keepset.interventions.operators import Mask, Operator
 from keepset.models.cache import KeysValues, kept, lend, without_last
 from keepset.models.masks import expand, model_mask
 
-FULL_FORWARD = {"cpu": 256}
+FULL_FORWARD = {"cpu": 512}
 """Device -> how many tokens a forward needs before its cost is that of its tokens. Up to there shorter paths
 join it, padded; beyond, only paths of equal length do."""
 FULL_FORWARD_ELSEWHERE = 8_192

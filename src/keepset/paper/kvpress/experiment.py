@@ -67,7 +67,7 @@ def run(scale: str, part: int) -> RunResult:
         seeds={"evaluation": seeds.EVALUATION.seed(QUICKSTART_RUN)},
         counts={"documents": len(sheets), "answers": sum(map(sum, outcomes["dense"]))},
         metrics=metrics(outcomes),
-        command="make kvpress-compare; keepset bench kvpress",
+        command="keepset bench kvpress",
     )
 
 
