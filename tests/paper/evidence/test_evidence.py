@@ -106,12 +106,10 @@ def test_keepset_reads_less_than_tools_that_ablate(results: Results) -> None:
 
 def test_tables_have_a_row_for_every_tool(results: Results) -> None:
     tools = results.coordinates("tool")
-    for table, run in (
-        (squad_table(results), tools),
-        (two_hop_table(results), [t for t in tools if t != AS_INSTALLED]),
-    ):
+    others = [tool for tool in tools if tool != AS_INSTALLED]
+    for table, asked in ((squad_table(results), tools), (two_hop_table(results), others)):
         assert [row[1] for row in table.rows][:4] == [tool for tool in TOOLS if tool.startswith("keepset")]
-        assert len(table.rows) == len(run)
+        assert len(table.rows) == len(asked)
         assert table.markdown()
         assert table.latex()
     (row,) = about_table(results).rows
