@@ -134,7 +134,7 @@ def test_an_arm_alone_gives_what_it_gave_beside_others(untrained: Path) -> None:
 
 def test_hardened_chains_route_every_teacher(chain_results: Results) -> None:
     results = chain_results.of("hardened")
-    assert list(results.runs) == ["hardened/unrouted", *(f"hardened/labels-0-{arm}" for arm in hardened.ARMS)]
+    assert list(results.runs) == ["hardened/unrouted", *(f"hardened/labels-1-{arm}" for arm in hardened.ARMS)]
     for mixture in ("hardened", "five-task"):
         for teacher in (0, 1):
             at = {"mixture": mixture, "teacher": teacher}

@@ -1,8 +1,8 @@
 """Hardened multi-hop (end of Section 5): chains in any order among distractor chains, so the teacher must follow them.
 
-Chain routers learn from the first hardened teacher and route it, the second one, and the five-task teachers, which
-never saw a shuffled chain; then three hops, which nobody saw. One result per label teacher (there is one) and arm, and
-one for the dense teachers and random gates.
+Chain routers learn from the hardened teacher that solves the task and route it, the other one, and the five-task
+teachers, which never saw a shuffled chain; then three hops, which nobody saw. One result per label teacher (there is
+one) and arm, and one for the dense teachers and random gates.
 """
 
 import time
@@ -36,8 +36,9 @@ ROUTED = (MIXTURE, VALUE_FIRST)
 CONDITION = "multihop_hardened"
 THREE_HOPS = "multihop_3hop"
 BUDGETS = {CONDITION: CHAIN, THREE_HOPS: CHAIN + 1}
-SOURCE = 0
-"""The hardened teacher that labels."""
+SOURCE = 1
+"""The hardened teacher that labels: of the two, the one that has solved the task, as in the paper."""
+OTHER = 0
 
 
 def jobs(scale: str) -> Jobs:
@@ -105,7 +106,7 @@ def on_every_teacher(scale: str, measure: Callable[..., list[Metric]]) -> list[M
 
 
 def hardened_table(results: Results) -> Table:
-    """Routers of the first hardened teacher on every teacher, and on three hops."""
+    """Routers of the hardened teacher that labels on every teacher, and on three hops."""
     unrouted = results.select("routed", arm="random")
     rows: list[tuple[str, ...]] = []
     for condition in results.coordinates("condition"):
@@ -157,7 +158,7 @@ def three_hops(results: Results) -> str:
 
 
 def hardened_claims(results: Results) -> list[Claim]:
-    """Each router of the first hardened teacher for itself: on that teacher, and on chains of three hops."""
+    """Each router of the teacher that labels for itself: on that teacher, on the other, and on chains of three hops."""
 
     def routers(what: str, arm: str, condition: str, teacher: int = SOURCE) -> list[Metric]:
         return [
@@ -184,7 +185,7 @@ def hardened_claims(results: Results) -> list[Claim]:
         every_claim(
             "Hardened chains: the causal router routes the other hardened teacher at 0.85 or more",
             "0.91",
-            routers("routed", "causal", CONDITION, teacher=1),
+            routers("routed", "causal", CONDITION, teacher=OTHER),
             0.85,
             n,
         ),
@@ -209,22 +210,20 @@ EXPERIMENT = Experiment(
             "Section 5, hardened chains, imitation",
             "0.97",
             on_the_first("attention"),
-            "half of the chains still stand value first and are resolved in place, and this teacher hardly attends to "
-            "the value in the other half; not tested",
+            "half of the chains stand value first and are resolved at the pointer, before the query is read, so the "
+            "answer row has no need of the value (training-problem has what attention itself holds); not tested",
         ),
         Difference(
             "Section 5, hardened chains, causal",
             "0.99–1.00",
             on_the_first("causal"),
-            "one of three routers did not converge; that half of the paper's batch and a table of 12,800 examples are "
-            "why is not tested",
+            "batch and depth of the router: `keepset reproduce hardened_routers`",
         ),
         Difference(
             "tab:trace-supervision, backward trace on hardened chains",
             "0.98–0.99",
             on_the_first("trace"),
-            "this teacher's strongest path ends at the pointers: the trace's own three blocks seldom hold the value. "
-            "Why is not tested",
+            "as above: paths end at the pointers (training-problem has the trace itself); not tested",
         ),
         Difference(
             "Section 5, three hops",
