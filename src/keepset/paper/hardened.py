@@ -7,6 +7,7 @@ one) and arm, and one for the dense teachers and random gates.
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from statistics import fmean
 
@@ -168,12 +169,16 @@ def hardened_claims(results: Results) -> list[Claim]:
 
     n = f"{len(results.coordinates('router_seed'))} routers × {results.run().counts['examples']} examples"
     return [
-        every_claim(
-            "Hardened chains: imitation recovers (at least 0.9 on the teacher that labelled)",
-            "0.97",
-            routers("routed", "attention", CONDITION),
-            0.9,
-            n,
+        replace(
+            every_claim(
+                "Hardened chains: imitation recovers (at least 0.9 on the teacher that labelled)",
+                "0.97",
+                routers("routed", "attention", CONDITION),
+                0.9,
+                n,
+            ),
+            own_choice="in part: 0.13 to 0.17 with labels of the teacher that has not solved them (`results/` at f88607c); "
+            "whether chains had an order in training is not tested",
         ),
         every_claim(
             "Hardened chains: causal routers at 0.95 or more on the teacher that labelled",
