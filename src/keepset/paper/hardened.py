@@ -177,8 +177,8 @@ def hardened_claims(results: Results) -> list[Claim]:
                 0.9,
                 n,
             ),
-            own_choice="in part: 0.13 to 0.17 with labels of the teacher that has not solved them (`results/` at f88607c); "
-            "whether chains had an order in training is not tested",
+            own_choice="in part: 0.13 to 0.17 with labels of the teacher that has not solved them (`results/` at "
+            "f88607c); whether chains had an order in training is not tested",
         ),
         every_claim(
             "Hardened chains: causal routers at 0.95 or more on the teacher that labelled",
