@@ -29,7 +29,6 @@ from transformers import (
 
 from keepset.blocks import Example, KeepSet, Span
 from keepset.interventions import Ask, Executor, Fast, Mask, Operator, Overwrite, Reading, Reference, filler
-from keepset.interventions.executors.lookup import looked_up
 from tests.tiny import SHAPE as TINY
 
 VOCABULARY = 40
@@ -221,13 +220,6 @@ def test_what_is_looked_up_changes_nothing_but_the_number_of_forwards(
         right = sum(a == b for a, b in zip(found, written[1:], strict=False))
         assert executor.cost.forwards == 12 - right, "each guess that is right saves a forward"
         assert executor.cost.tokens - len(RAGGED.tokens) <= 12 + len(found)
-
-
-def test_what_followed_the_same_tokens_is_looked_up() -> None:
-    assert looked_up((0, 1, 2, 3, 4, 9, 0, 1, 2), 4) == (3, 4, 9, 0)
-    assert looked_up((0, 1, 2, 3, 0, 1, 2, 5, 6, 0, 1, 2), 2) == (5, 6), "the last place"
-    assert looked_up((7, 7, 7, 7), 4) == (7,)
-    assert looked_up((0, 1, 2, 3, 0, 1, 2), 0) == looked_up((1, 2, 3, 1, 2), 4) == looked_up((1,), 4) == ()
 
 
 def test_generation_ends_before_the_first_stop_token(llama: PreTrainedModel) -> None:
