@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import gguf
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -77,6 +78,22 @@ def test_the_first_token_follows_the_header(tmp_path: Path, gguf_writer: Callabl
     assert tokenizer("a")["input_ids"][0] == tokenizer.bos_token_id == 1
     tokenizer.save_pretrained(tmp_path / "saved")
     assert AutoTokenizer.from_pretrained(tmp_path / "saved")("a")["input_ids"][0] == 1
+
+
+def test_a_header_is_parsed_once_and_the_package_left_as_it_was(
+    tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = []
+
+    class Counting(gguf.GGUFReader):  # type: ignore[misc]
+        def __init__(self, path: str) -> None:
+            parsed.append(path)
+            super().__init__(path)
+
+    monkeypatch.setattr(gguf, "GGUFReader", Counting)
+    load_gguf(tiny_gguf, torch.float32)
+    assert parsed == [str(tiny_gguf)]
+    assert gguf.GGUFReader is Counting
 
 
 @pytest.mark.parametrize("name", ["./nowhere", "~/nowhere", "~nobody0/x", "a/b/c", "nowhere.gguf"])

@@ -4,12 +4,13 @@ import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import gguf
 import torch
 import transformers
-from gguf import GGUFReader
 from tokenizers import pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
@@ -22,6 +23,11 @@ PROBE_TEXT = "The code for NARO is 4821.  It's naïve: 3.14, 漢字 🙂\n\n\tx 
 
 def load_gguf(path: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model of a GGUF file with every weight unpacked, and its tokenizer."""
+    with header_read_once():
+        return _load_gguf(path, dtype)
+
+
+def _load_gguf(path: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     metadata = read_metadata(path)
     try:
         with quiet_transformers():
@@ -73,12 +79,27 @@ def read_metadata(path: Path) -> dict[str, Any]:
     if start != MAGIC:
         raise ValueError(f"{path}: expected a GGUF file (starting with {MAGIC!r}), got {start!r}")
     try:
-        reader = GGUFReader(path)
+        reader = gguf.GGUFReader(str(path))  # as transformers asks for it: see header_read_once
         return {key: field.contents() for key, field in reader.fields.items() if len(field.data) == 1}
     except Exception as error:  # a truncated file fails anywhere inside the reader
         raise ValueError(
             f"{path}: the GGUF header cannot be read; the file is damaged or cut short: {error}"
         ) from error
+
+
+@contextmanager
+def header_read_once() -> Iterator[None]:
+    """transformers parses the header anew for the configuration, the tokenizer and the weights, with every word of the
+    vocabulary, and lists the names of all tensors anew for every layer: together longer than unpacking a small model.
+    """
+    slow = {name: getattr(gguf, name) for name in ("GGUFReader", "get_tensor_name_map")}
+    for name, read in slow.items():
+        setattr(gguf, name, cache(read))
+    try:
+        yield
+    finally:
+        for name, read in slow.items():
+            setattr(gguf, name, read)
 
 
 def repair_tokenizer(tokenizer: PreTrainedTokenizerBase, metadata: dict[str, Any]) -> None:
