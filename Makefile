@@ -6,7 +6,7 @@ STAMP := .venv/installed
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 KVPRESS := 0.5.5
 
-.PHONY: help setup quickstart check test docs browser pictures screenshots bench kvpress-compare kvpress-test reproduce report clean
+.PHONY: help setup quickstart check test extras docs browser pictures screenshots bench kvpress-compare kvpress-test reproduce report clean
 
 help: ## what the targets do
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -34,6 +34,9 @@ check: setup ## ruff and mypy
 test: ## the whole test suite
 	@$(MAKE) --no-print-directory --jobs 2 setup browser
 	$(BIN)/pytest -rs --numprocesses auto --maxprocesses 4 --dist loadfile
+
+extras: setup ## Ray, LlamaIndex, Haystack and the tools keepset is compared with, so that nothing of theirs is skipped in make test
+	$(INSTALL) --editable '.[ray,llama-index,haystack,peers]'
 
 browser: ## Chromium for the tests of the page, on Debian as root; elsewhere they are skipped without it
 	@command -v chromium > /dev/null || { test "$$(id -u)" = 0 && command -v apt-get > /dev/null \
