@@ -18,7 +18,8 @@ from keepset.paper.evidence.found import FOLDER as FOUND_FOLDER
 from keepset.paper.evidence.found import GIVEN, OWN_REPLY, passages
 from keepset.paper.evidence.measure import told
 from keepset.paper.evidence.paired import paired_table
-from keepset.paper.evidence.replies import REPLIES, SENTENCES, article_questions, article_units
+from keepset.paper.evidence.replies import PARAGRAPH_REPLIES, REPLIES, SENTENCES, article_questions, article_units
+from keepset.paper.evidence.reply_tables import among, replies_table, reply_kinds_table
 from keepset.paper.evidence.run import ARTICLES, SQUAD, TWO_HOP, file_name, jobs
 from keepset.paper.evidence.tables import (
     COMPARED,
@@ -26,7 +27,6 @@ from keepset.paper.evidence.tables import (
     Pool,
     about_table,
     found_table,
-    replies_table,
     squad_table,
     two_hop_table,
 )
@@ -124,6 +124,19 @@ def test_a_reply_to_a_question_of_25_sentences_is_explained(results: Results) ->
         assert pool.share(what).n == 1
     assert pool.share("either").value == max(pool.share("named").value, pool.share("pointed").value)
     assert pool.mean("tokens").value > SENTENCES
+
+
+def test_own_replies_are_told_apart_by_whether_they_are_right(results: Results) -> None:
+    rows = reply_kinds_table(results).rows
+    assert sum(int(row[2]) for row in rows) == 2
+    run = next(run for run in results.runs.values() if run.at.get("questions") == PARAGRAPH_REPLIES)
+    each = {"right": "10", "pointed": "01"}
+    told = tuple(one.model_copy(update={"each": each.get(one.what, one.each)}) for one in run.metrics)
+    pool = Pool(Results({"evidence/told": run.model_copy(update={"metrics": told})}), TINY, PARAGRAPH_REPLIES)
+    assert [(among(pool, "pointed", right).value, among(pool, "pointed", right).n) for right in "10"] == [
+        (0.0, 1),
+        (1.0, 1),
+    ]
 
 
 def test_files_that_nobody_prepared_are_asked_in_two_halves(results: Results) -> None:

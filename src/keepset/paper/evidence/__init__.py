@@ -4,18 +4,18 @@ SQuAD has been read by people, who marked the sentence that answers. Every tool 
 sentences. Needs SQuAD v1.1 in a folder: ``keepset bench evidence --data FOLDER``, and for Captum and ContextCite
 ``pip install 'keepset[peers]'``. Reading order: ``units`` and ``two_hop`` and ``documents`` (what is asked), ``tools``,
 ``measure`` (the numbers), ``about`` (is the text about the question?), ``replies`` (all of it at once), ``found`` (on
-files nobody prepared), ``run``, ``tables``, ``paired``, ``claims``.
+files nobody prepared), ``run``, ``tables``, ``reply_tables``, ``paired``, ``claims``.
 """
 
 from keepset.paper.evidence.claims import evidence_claims
 from keepset.paper.evidence.paired import paired_table
+from keepset.paper.evidence.reply_tables import replies_table, reply_kinds_table
 from keepset.paper.evidence.run import NAME, jobs
 from keepset.paper.evidence.tables import (
     about_table,
     articles_table,
     documents_table,
     found_table,
-    replies_table,
     squad_table,
     two_hop_table,
 )
@@ -30,6 +30,7 @@ TABLES = (
     found_table,
     about_table,
     replies_table,
+    reply_kinds_table,
 )
 
 EXPERIMENT = Experiment(

@@ -1,4 +1,5 @@
-"""``keepset explain`` as a reader runs it: 25 sentences of an article, a question, and what the model itself replies.
+"""``keepset explain`` as a reader runs it: a paragraph, or 25 sentences of an article, a question, and what the model
+itself replies.
 
 Elsewhere every tool is given the gold answer. Here nobody is: the reply may be wrong, and may rest on another sentence
 than the one that answers. So the two are told apart: is the gold sentence named where the reply has the gold answer,
@@ -24,12 +25,12 @@ from keepset.paper.bench.engine.tally import Spent
 from keepset.paper.bench.models import loaded, short_name
 from keepset.paper.bench.timing import one_thread
 from keepset.paper.evidence.measure import mean, told
-from keepset.paper.evidence.units import DEV, FILES, RUN, Unit
+from keepset.paper.evidence.units import DEV, FILES, RUN, Unit, squad_sample
 from keepset.paper.experiment import run_result
 from keepset.paper.result import Metric, RunResult
 from keepset.text.squad import read_articles
 
-REPLIES = "replies"
+REPLIES, PARAGRAPH_REPLIES = "replies", "paragraph-replies"
 SENTENCES = 25
 DRAW = 903
 """Of the evaluation seeds."""
@@ -39,7 +40,7 @@ BAR = 15.0
 
 @dataclass(frozen=True)
 class Asked:
-    """One question of 25 consecutive sentences."""
+    """One question, and the answers of annotators."""
 
     context: str
     sentences: tuple[tuple[int, int], ...]
@@ -62,6 +63,10 @@ class Explained:
     @property
     def named(self) -> bool:
         return self.asked.gold in self.report.evidence
+
+    @property
+    def exactly(self) -> bool:
+        return self.report.evidence == (self.asked.gold,)
 
     @property
     def pointed(self) -> bool:
@@ -90,6 +95,17 @@ def article_questions(data: Path) -> list[Asked]:
     return found
 
 
+def paragraph_questions(data: Path, n: int) -> list[Asked]:
+    """Those of the comparison with other tools."""
+    return [
+        Asked(one.context, one.sentences, one.question, one.answers, one.gold) for one in squad_sample(data, DEV, n)
+    ]
+
+
+def questions_of(kind: str, data: Path, n: int) -> list[Asked]:
+    return article_questions(data)[:n] if kind == REPLIES else paragraph_questions(data, n)
+
+
 def article_units(data: Path) -> list[Unit]:
     """The same questions with the gold answer, for every tool."""
     return [
@@ -99,24 +115,24 @@ def article_units(data: Path) -> list[Unit]:
 
 
 def run_replies(
-    scale: str, name: str, quantize: Quantize | None, data: Path, size: int, part_size: int, part: int
+    scale: str, name: str, quantize: Quantize | None, data: Path, kind: str, size: int, part_size: int, part: int
 ) -> RunResult:
     """Explains the model's reply to every question of a part."""
     started = time.monotonic()
     model, tokenizer = loaded(name, quantize)
-    chosen = article_questions(data)[:size][part * part_size : (part + 1) * part_size]
+    chosen = questions_of(kind, data, size)[part * part_size : (part + 1) * part_size]
     with one_thread():
         explained = [explain_one(model, tokenizer, asked) for asked in chosen]
     return run_result(
         "evidence",
         scale,
         started,
-        at={"model": short_name(name, quantize), "questions": REPLIES, "part": part},
-        config={"questions": REPLIES, "sentences": SENTENCES, "threads": 1},
+        at={"model": short_name(name, quantize), "questions": kind, "part": part},
+        config={"questions": kind, "threads": 1},
         seeds={"evaluation": seeds.EVALUATION.seed(RUN, DRAW)},
         counts={"questions": len(chosen), "sentences": sum(len(asked.sentences) for asked in chosen)},
         metrics=list(reply_metrics(explained)),
-        command=f"keepset bench evidence --data FOLDER --only {short_name(name, quantize)}/{REPLIES}/explain-{part}",
+        command=f"keepset bench evidence --data FOLDER --only {short_name(name, quantize)}/{kind}/explain-{part}",
     )
 
 
@@ -133,6 +149,7 @@ def explain_one(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, aske
 def reply_metrics(explained: Sequence[Explained]) -> Iterator[Metric]:
     yield told("right", [one.right for one in explained])
     yield told("named", [one.named for one in explained])
+    yield told("exactly", [one.exactly for one in explained])
     yield told("pointed", [one.pointed for one in explained])
     yield told("either", [one.named or one.pointed for one in explained])
     yield told("hinted", [one.hint is not None for one in explained])

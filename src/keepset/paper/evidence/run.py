@@ -22,7 +22,7 @@ from keepset.paper.evidence.about import OURS, run_about, run_about_documents
 from keepset.paper.evidence.documents import document_units, outcome_of_each
 from keepset.paper.evidence.found import FOUND, run_found
 from keepset.paper.evidence.measure import HALVES, Truth, metrics, outcome, truth_of
-from keepset.paper.evidence.replies import REPLIES, article_units, run_replies
+from keepset.paper.evidence.replies import PARAGRAPH_REPLIES, REPLIES, article_units, run_replies
 from keepset.paper.evidence.tools import AS_INSTALLED, PEERS, TOOLS
 from keepset.paper.evidence.units import DEV, RUN, TUNE, Unit, squad_units, two_hop_units
 from keepset.paper.experiment import Jobs, run_result
@@ -58,6 +58,8 @@ class Setting(BaseModel):
     """At most so many questions of our own documents."""
     replies: int = 40
     """At most so many articles of 25 sentences: the gold answer, and the model's own reply explained."""
+    paragraph_replies: int = 0
+    """Of the questions of SQuAD dev, so many once more, with the model's own reply."""
     found: int = 0
     """At most so many questions of each half of the passages that nobody wrote for keepset."""
     part: int = 20
@@ -79,10 +81,21 @@ def settings(scale: str) -> tuple[Setting, ...]:
     """Sizes of a scale; ``small`` and ``paper`` ask the same of the same models."""
     if scale == "smoke":
         return (
-            Setting(model=TINY, questions=3, tuning=3, fresh=3, two_hop=2, documents=2, replies=1, found=3, part=2),
+            Setting(
+                model=TINY,
+                questions=3,
+                tuning=3,
+                fresh=3,
+                two_hop=2,
+                documents=2,
+                replies=1,
+                paragraph_replies=2,
+                found=3,
+                part=2,
+            ),
         )
     return (
-        Setting(model=SMALL_MODEL, questions=200, tuning=600, fresh=600, two_hop=60, found=40),
+        Setting(model=SMALL_MODEL, questions=200, tuning=600, fresh=600, two_hop=60, paragraph_replies=200, found=40),
         Setting(
             model=SMALL_MODEL,
             quantize="int8",
@@ -118,10 +131,11 @@ def jobs(scale: str, data: Path = DATA) -> Jobs:
                 )
         if setting.documents:
             every[f"{folder}/about/{OURS}-0"] = partial(run_about_documents, scale, setting.model)
-        for part in parts(setting.replies, setting.part):
-            every[f"{folder}/{REPLIES}/explain-{part}"] = partial(
-                run_replies, scale, setting.model, setting.quantize, data, setting.replies, setting.part, part
-            )
+        for kind, size in ((REPLIES, setting.replies), (PARAGRAPH_REPLIES, setting.paragraph_replies)):
+            for part in parts(size, setting.part):
+                every[f"{folder}/{kind}/explain-{part}"] = partial(
+                    run_replies, scale, setting.model, setting.quantize, data, kind, size, setting.part, part
+                )
         for half in (1, 2) if setting.found else ():
             every[f"{folder}/{FOUND}/half-{half}"] = partial(run_found, scale, setting.model, half, setting.found)
         for name, size in (

@@ -6,7 +6,7 @@ from keepset.labels.about import about_threshold
 from keepset.paper.evidence.about import DEV, KINDS, OTHER, OURS, OWN, SAME, UNANSWERED, auc, shares
 from keepset.paper.evidence.found import FOUND, GIVEN, OWN_REPLY
 from keepset.paper.evidence.measure import pooled_mean, pooled_shares, told
-from keepset.paper.evidence.replies import BAR, REPLIES, SENTENCES
+from keepset.paper.evidence.replies import SENTENCES
 from keepset.paper.evidence.run import ARTICLES, DOCUMENTS, SQUAD, TWO_HOP
 from keepset.paper.evidence.tools import AS_INSTALLED, FLOOR, HALF, OF_LARGEST, TOOLS
 from keepset.paper.result import Coordinate, Metric
@@ -102,15 +102,6 @@ def correlation(pool: Pool) -> str:
     """The linear datamodelling score, where random masks were read."""
     read = set(pool.results.select("datamodelling", **pool.at)["part"])
     return with_interval(pool.mean("datamodelling")) if read.issuperset(pool.parts) else ""
-
-
-def hints(pool: Pool) -> str:
-    """How often the report shows what the question seems to be about, and how often that is the gold sentence."""
-    read = set(pool.results.select("hinted", **pool.at)["part"])
-    if not read.issuperset(pool.parts):
-        return ""
-    shown, right = (pool.share(what) for what in ("hinted", "hinted_rightly"))
-    return f"{round(shown.value * shown.n)}, {round(right.value * right.n)}"
 
 
 def asked(pool: Pool) -> str:
@@ -251,37 +242,6 @@ def failures(results: Results) -> list[str]:
                 f"named {row['chosen']}."
             )
     return found
-
-
-def replies_table(results: Results) -> Table:
-    """``keepset explain`` from end to end, and what it costs."""
-    cells: Cells = {
-        "n": lambda pool: str(pool.share("right").n),
-        "reply has the answer": share("right"),
-        "gold among the evidence": share("named"),
-        "question points at gold": share("pointed"),
-        "one of the two": share("either"),
-        "guess shown, right": hints,
-        **SIZE,
-        **SECONDS,
-        f"under {BAR:.0f} s": share("quick"),
-        "tokens": mean("tokens", ",.0f"),
-    }
-    pools = {model: pool for model in models(results) if (pool := Pool(results, model, REPLIES))}
-    return Table(
-        name="evidence-replies",
-        caption=(
-            f"`keepset explain` as a reader runs it: {SENTENCES} consecutive sentences of a SQuAD dev article, one "
-            "question an article, the model's own reply, right or wrong. Sentences: those named as evidence. Seconds "
-            "are CPU seconds of one thread, the reply and everything else included. 95 % intervals in brackets."
-        ),
-        columns=("Model", *cells),
-        rows=tuple((model, *(cell(pool) for cell in cells.values())) for model, pool in pools.items()),
-        notes=(
-            "A reply without the answer may rest on another sentence, and then naming that one is right: the gold "
-            "sentence among the evidence is a lower bound. The answer is looked for as an annotator wrote it.",
-        ),
-    )
 
 
 def found_table(results: Results) -> Table:
