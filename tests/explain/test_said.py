@@ -11,7 +11,7 @@ import keepset
 from keepset.blocks import KeepSet
 from keepset.explain import answer as answers
 from keepset.explain import explanation
-from keepset.explain.answer import decode, find_said
+from keepset.explain.answer import decode, find_said, whole_words
 from keepset.labels.worth import Answer
 from keepset.text.example import text_example
 from tests.explain.subject import CONTEXT, QUESTION
@@ -106,3 +106,17 @@ def test_a_model_that_writes_nothing(
     monkeypatch.setattr(answers, "turn_ends", lambda model, tokenizer: frozenset(range(400)))
     with pytest.raises(ValueError, match="answer: expected the model to write one, got nothing before the end"):
         keepset.explain(model, tokenizer, CONTEXT, QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("cut", "shown"),
+    [
+        ("lit on 3 October 189", "lit on 3 October"),
+        ("It was lit. It", "It was lit."),
+        ("It was lit.", "It was lit."),
+        ("Supercali", "Supercali"),
+        ("", ""),
+    ],
+)
+def test_a_reply_that_goes_on_is_cut_between_words(cut: str, shown: str) -> None:
+    assert whole_words(cut) == shown

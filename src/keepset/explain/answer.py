@@ -38,7 +38,8 @@ class Writer:
     def beginning(self, keep: KeepSet, most: int, guess: tuple[int, ...] = ()) -> str:
         """A reply of at most so many tokens, with dots where it goes on."""
         tokens = self.tokens(keep, most, guess)
-        return decode(self.tokenizer, tokens).strip() + (" …" if len(tokens) == most else "")
+        text = decode(self.tokenizer, tokens).strip()
+        return text if len(tokens) < most else f"{whole_words(text)} …"
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,11 @@ def parts_of(
         if first < free:
             parts.append(Part(start, stop, slice(first, free)))
     return tuple(parts)
+
+
+def whole_words(text: str) -> str:
+    """Without the last word, which may go on: a number cut short is another number. One word alone is left."""
+    return text if text.endswith((".", "!", "?")) else "".join(text.rsplit(maxsplit=1)[:1])
 
 
 def decode(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[int]) -> str:

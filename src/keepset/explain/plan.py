@@ -21,7 +21,7 @@ TIMED_TOKENS = 64
 """Of the prompt, to see how fast the model is: enough for a forward to cost what its tokens cost."""
 TIMED = 2
 """Forwards of each width that are timed: the first of a process also sets things up."""
-SHORT_REPLY = 16
+SHORT_REPLY = 24
 """Tokens of the replies with the evidence alone and without it: enough to see whether the model says something else."""
 
 
