@@ -313,18 +313,22 @@ def test_readings_of_the_trace_are_what_their_names_say(untrained: Path) -> None
     assert bool((scores["mean_heads"] <= scores["summed"] + 1e-6).all())
 
 
-def test_batch_and_depth_of_hardened_routers_are_varied(tmp_path: Path) -> None:
+def test_steps_batch_and_depth_of_hardened_routers_are_varied(tmp_path: Path) -> None:
     experiment = hardened_routers.EXPERIMENT
     results = run(tmp_path, experiment)
     assert list(results.runs) == [
-        f"hardened_routers/{kind}-{batch}" for kind in ("chain", "deep_chain") for batch in (16, 32)
+        f"hardened_routers/{name}" for name in ("chain-16x10", "chain-32x10", "chain-16x30", "deep_chain-16x30")
     ]
-    whole = results.metric("chain_recall", router="deep_chain", batch=32, condition="multihop_3hop", k=4, router_seed=1)
+    whole = results.metric("chain_recall", router="deep_chain", condition="multihop_3hop", k=4, router_seed=1)
     assert whole.n == chain_routers.EXAMPLES["smoke"]
+    assert results.run(router="chain", steps=30).counts["table"] == 480, "nothing is read twice"
     table = tables(experiment, results)["hardened-routers"]
     assert [row[0] for row in table.rows] == [
-        *("2 layers, batch 16", "2 layers, batch 32", "4 layers, batch 16", "4 layers, batch 32"),
+        "2 layers, 10 steps of 16",
+        "2 layers, 10 steps of 32",
+        "2 layers, 30 steps of 16",
+        "4 layers, 30 steps of 16",
     ]
-    two_hops, three_hops = hardened_routers.router_claims(results)
-    assert two_hops.own_choice.startswith("2 layers, batch 32: ")
-    assert three_hops.own_choice.count("layers, batch") == 3
+    (claim,) = hardened_routers.router_claims(results)
+    assert claim.claim.startswith("Three hops, never trained: a router of 4 layers")
+    assert claim.own_choice.count("2 layers, ") == 3

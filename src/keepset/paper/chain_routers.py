@@ -63,14 +63,17 @@ ARMS: dict[str, tuple[Loss, Label]] = {
 
 
 @lru_cache(maxsize=1)
-def train(scale: str, mixture: str, teacher: int, condition: str, arm: str) -> list[Router]:
-    """One chain router per seed, on one teacher's labels of ``condition``; asked for again at once, the same ones."""
+def train(scale: str, mixture: str, teacher: int, condition: str, arm: str, longer: int = 1) -> list[Router]:
+    """One chain router per seed, on one teacher's labels of ``condition``; asked for again at once, the same ones.
+
+    ``longer``: so many times the steps, on a table so many times as large.
+    """
     model, config = load_teacher(teacher_folder(scale, mixture, teacher))
     loss, label = ARMS[arm]
     with torch.no_grad():
-        table = label_table(model, config, {condition: 1.0}, TABLE[scale], {arm: label})
+        table = label_table(model, config, {condition: 1.0}, longer * TABLE[scale], {arm: label})
     stream = table_stream(table.tokens, table.targets, run=teacher, batch=BATCH[scale])
-    return fit_arm("chain", config, arm, loss, stream, ROUTER_SEEDS[scale], STEPS[scale])
+    return fit_arm("chain", config, arm, loss, stream, ROUTER_SEEDS[scale], longer * STEPS[scale])
 
 
 def routed_run(
@@ -82,6 +85,7 @@ def routed_run(
     config: dict[str, Any],
     teacher: int,
     metrics: Iterable[Metric],
+    longer: int = 1,
 ) -> RunResult:
     """The result of a run whose routers ``train`` made on the labels of ``teacher``."""
     return run_result(
@@ -91,7 +95,12 @@ def routed_run(
         at=at,
         config=config | {"router_seeds": ROUTER_SEEDS[scale], "router": "chain"},
         seeds=training_seeds(teacher),
-        counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale], "batch": BATCH[scale]},
+        counts={
+            "examples": EXAMPLES[scale],
+            "table": longer * TABLE[scale],
+            "steps": longer * STEPS[scale],
+            "batch": BATCH[scale],
+        },
         metrics=metrics,
     )
 

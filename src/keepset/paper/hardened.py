@@ -40,6 +40,9 @@ BUDGETS = {CONDITION: CHAIN, THREE_HOPS: CHAIN + 1}
 SOURCE = 1
 """The hardened teacher that labels: of the two, the one that has solved the task, as in the paper."""
 OTHER = 0
+LONGER = 3
+"""Times the steps and the examples of other chain routers, for every arm: with no more than those, some that learn from
+annotations have not found the value yet (``hardened_routers``)."""
 
 
 def jobs(scale: str) -> Jobs:
@@ -66,7 +69,7 @@ def unrouted(scale: str) -> RunResult:
 def route(scale: str, source: int, arm: str) -> RunResult:
     """Trains one arm on the hardened chains of one teacher; routes every teacher that may follow chains."""
     started = time.monotonic()
-    routers = train(scale, MIXTURE, source, CONDITION, arm)
+    routers = train(scale, MIXTURE, source, CONDITION, arm, LONGER)
     return routed_run(
         NAME,
         scale,
@@ -80,6 +83,7 @@ def route(scale: str, source: int, arm: str) -> RunResult:
         },
         teacher=source,
         metrics=on_every_teacher(scale, partial(routed_metrics, routers=routers)),
+        longer=LONGER,
     )
 
 

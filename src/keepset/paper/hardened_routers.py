@@ -1,56 +1,79 @@
-"""Chain routers on hardened chains, by batch and depth: what it takes to keep a shuffled chain, and one of three hops.
+"""Chain routers on hardened chains, by steps, batch and depth: what it takes to keep a shuffled chain, and one of three
+hops.
 
-They learn from annotations, so no teacher has a part: what is measured is which records they keep. Two layers are the
-paper's; four can find the four records of a three-hop chain one after another. One result per batch and depth.
+They learn from annotations, which cost nothing, so every step reads examples that no step has read; no teacher has a
+part: what is measured is which records they keep. Two layers are the paper's; four can find the four records of a
+three-hop chain one after another. One result per setting.
 """
 
 import time
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import torch
 
-from keepset.paper.chain_routers import BATCH, CHAIN, EXAMPLES, ROUTER_SEEDS, STEPS, TABLE, training_note
+from keepset.paper.chain_routers import BATCH, EXAMPLES, ROUTER_SEEDS, STEPS
 from keepset.paper.claim import Claim, every_claim
 from keepset.paper.dense import evaluation_batch
 from keepset.paper.experiment import Experiment, Jobs, Report, run_result
+from keepset.paper.hardened import BUDGETS, CONDITION, LONGER, MIXTURE, SOURCE, THREE_HOPS
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.routed import chain_blocks, chain_recall, top_blocks
 from keepset.paper.router_tables import make_table
 from keepset.paper.router_training import fit_arm, training_seeds
 from keepset.paper.statistics import share
-from keepset.paper.table import Table, bracket
+from keepset.paper.table import Table, bracket, spread
 from keepset.paper.testbed.routers import ChainRouter, DeepChainRouter, score_blocks
 from keepset.paper.testbed.teachers.presets import find_preset
 from keepset.routers import Coverage, table_stream
 
 NAME = "hardened_routers"
-MIXTURE = "any-order"
-HARDENED, THREE_HOPS = "multihop_hardened", "multihop_3hop"
-BUDGETS = {HARDENED: CHAIN, THREE_HOPS: CHAIN + 1}
 DEPTHS = {router.kind: router.depth for router in (ChainRouter, DeepChainRouter)}
 """Router -> its layers over the summaries of blocks."""
 DOUBLE = 2
 """How much larger than the tables' the other batch is: at the small scale, the paper's 64."""
 
 
+@dataclass(frozen=True)
+class Setting:
+    """How a router is trained."""
+
+    router: str
+    batch: int
+    steps: int
+
+    def __str__(self) -> str:
+        return f"{DEPTHS[self.router]} layers, {self.steps:,} steps of {self.batch}"
+
+
+def settings(scale: str) -> list[Setting]:
+    """As other chain routers are trained; with the paper's batch; as hardened ones are; and those with more layers."""
+    batch, steps, longer = BATCH[scale], STEPS[scale], LONGER * STEPS[scale]
+    return [
+        Setting(ChainRouter.kind, batch, steps),
+        Setting(ChainRouter.kind, DOUBLE * batch, steps),
+        Setting(ChainRouter.kind, batch, longer),
+        Setting(DeepChainRouter.kind, batch, longer),
+    ]
+
+
 def jobs(scale: str) -> Jobs:
-    """One result per router and batch."""
+    """One result per setting."""
     return {
-        f"{NAME}/{kind}-{factor * BATCH[scale]}": partial(keep, scale, kind, factor * BATCH[scale])
-        for kind in DEPTHS
-        for factor in (1, DOUBLE)
+        f"{NAME}/{setting.router}-{setting.batch}x{setting.steps}": partial(keep, scale, setting)
+        for setting in settings(scale)
     }
 
 
-def keep(scale: str, kind: str, batch_size: int) -> RunResult:
-    """Trains routers of one kind and batch on annotated hardened chains; which records do they keep?"""
+def keep(scale: str, setting: Setting) -> RunResult:
+    """Trains routers of one setting on annotated hardened chains; which records do they keep?"""
     started = time.monotonic()
-    config = find_preset(scale)(MIXTURE, 0)
-    table = make_table(config, {HARDENED: 1.0}, TABLE[scale], lambda batch: {"causal": batch.family})
-    stream = table_stream(table.tokens, table.targets, run=0, batch=batch_size)
-    routers = fit_arm(kind, config, "causal", Coverage(), stream, ROUTER_SEEDS[scale], STEPS[scale])
+    config = find_preset(scale)(MIXTURE, SOURCE)
+    examples = setting.steps * setting.batch
+    table = make_table(config, {CONDITION: 1.0}, examples, lambda batch: {"causal": batch.family})
+    stream = table_stream(table.tokens, table.targets, run=0, batch=setting.batch)
+    routers = fit_arm(setting.router, config, "causal", Coverage(), stream, ROUTER_SEEDS[scale], setting.steps)
     metrics: list[Metric] = []
     for condition, k in BUDGETS.items():
         batch = evaluation_batch(config, condition, EXAMPLES[scale])
@@ -65,27 +88,31 @@ def keep(scale: str, kind: str, batch_size: int) -> RunResult:
         NAME,
         scale,
         started,
-        at={"router": kind, "batch": batch_size},
-        config={"mixture": MIXTURE, "router": kind, "router_seeds": ROUTER_SEEDS[scale], "conditions": BUDGETS},
+        at=asdict(setting),
+        config={"mixture": MIXTURE, "router_seeds": ROUTER_SEEDS[scale], "conditions": BUDGETS},
         seeds=training_seeds(0),
-        counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale], "batch": batch_size},
+        counts={"examples": EXAMPLES[scale], "table": examples},
         metrics=metrics,
     )
 
 
+def run_settings(results: Results) -> list[Setting]:
+    """Those that were run."""
+    found = (run.at for run in results.runs.values())
+    return [Setting(str(at["router"]), int(at["batch"]), int(at["steps"])) for at in found]
+
+
 def routers_table(results: Results) -> Table:
-    """Whole chains kept, by batch and depth; then each record of a three-hop chain."""
+    """Whole chains kept, by setting; then each record of a three-hop chain."""
     rows = []
-    for run in results.runs.values():
-        at = {"router": run.at["router"], "batch": run.at["batch"]}
+    for setting in run_settings(results):
+        at = asdict(setting)
         whole = (bracket(results.values("chain_recall", condition=condition, **at)) for condition in BUDGETS)
         records = (
-            f"{min(found):.2f}–{max(found):.2f}"
-            for found in (
-                results.values("recall", condition=THREE_HOPS, record=i, **at) for i in range(BUDGETS[THREE_HOPS])
-            )
+            spread(results.values("recall", condition=THREE_HOPS, record=i, **at)) for i in range(BUDGETS[THREE_HOPS])
         )
-        rows.append((f"{DEPTHS[str(at['router'])]} layers, batch {at['batch']}", *whole, " / ".join(records)))
+        rows.append((str(setting), *whole, " / ".join(records)))
+    run = next(iter(results.runs.values()))
     return Table(
         name="hardened-routers",
         caption=(
@@ -96,7 +123,10 @@ def routers_table(results: Results) -> Table:
         ),
         columns=("Router", "Hardened, two hops", "Three hops", "first / second / third pointer / value of three hops"),
         rows=tuple(rows),
-        notes=(training_note(results.run(batch=min(results.coordinates("batch")), router=ChainRouter.kind)),),
+        notes=(
+            f"{run.counts['examples']} examples, {run.config['router_seeds']} router seeds, every training example "
+            f"read once; {run.scale} scale",
+        ),
     )
 
 
@@ -104,39 +134,31 @@ BAR = 0.95
 
 
 def router_claims(results: Results) -> list[Claim]:
-    """Each router for itself keeps the whole chain: of the two hops it learned, and of three."""
-
-    def found(kind: str, batch: int, condition: str) -> list[Metric]:
-        seeds = range(results.run(router=kind, batch=batch).config["router_seeds"])
-        return [
-            results.metric("chain_recall", router=kind, batch=batch, condition=condition, router_seed=seed)
-            for seed in seeds
+    """Each router of every setting for itself keeps the whole three-hop chain; the last, which can, is the claim."""
+    found = {
+        setting: [
+            results.metric("chain_recall", condition=THREE_HOPS, router_seed=seed, **asdict(setting))
+            for seed in range(results.run(**asdict(setting)).config["router_seeds"])
         ]
-
-    settings = [(str(run.at["router"]), int(run.at["batch"])) for run in results.runs.values()]
-    shown = settings[0]
-    claims = []
-    for condition, title, paper in (
-        (HARDENED, "Hardened chains: the causal router keeps the whole chain", "0.99 to 1.00 (routed)"),
-        (THREE_HOPS, "Three hops, never trained: the causal router keeps the whole chain", "0.997 to 1.00"),
-    ):
-        routers = found(*shown, condition)
-        claim = every_claim(
-            f"{title} ({BAR} or more)", paper, routers, BAR, f"{len(routers)} routers × {routers[0].n} examples"
-        )
-        varied = "; ".join(
-            f"{DEPTHS[kind]} layers, batch {batch}: {bracket([m.value for m in found(kind, batch, condition)])}"
-            for kind, batch in settings
-            if (kind, batch) != shown
-        )
-        claims.append(replace(claim, own_choice=varied or claim.own_choice))
-    return claims
+        for setting in run_settings(results)
+    }
+    *others, shown = found
+    routers = found[shown]
+    claim = every_claim(
+        f"Three hops, never trained: a router of {DEPTHS[shown.router]} layers keeps the whole chain ({BAR} or more)",
+        "0.997 to 1.00 (two layers)",
+        routers,
+        BAR,
+        f"{len(routers)} routers × {routers[0].n} examples",
+    )
+    varied = "; ".join(f"{other}: {bracket([one.value for one in found[other]])}" for other in others)
+    return [replace(claim, own_choice=varied or claim.own_choice)]
 
 
 EXPERIMENT = Experiment(
     name=NAME,
     place=42,
     jobs=jobs,
-    reports=(Report("Routers of hardened chains, by batch and depth", "chains", routers_table, beyond=True),),
+    reports=(Report("Routers of hardened chains, by steps, batch and depth", "chains", routers_table, beyond=True),),
     claims=router_claims,
 )
