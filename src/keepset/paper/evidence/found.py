@@ -7,6 +7,7 @@ only after that.
 """
 
 import json
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -112,10 +113,12 @@ def explained(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, chosen: Sequence[Passage], how: str
 ) -> list[Told]:
     asked = [passage for passage in chosen if how == OWN_REPLY or passage.answer]
-    return [
-        Told(one, explain(model, tokenizer, one.text, one.question, one.answer if how == GIVEN else None))
-        for one in asked
-    ]
+    found = []
+    for one in asked:
+        given = one.answer if how == GIVEN else None
+        report = explain(model, tokenizer, one.text, one.question, given, max_minutes=math.inf)
+        found.append(Told(one, report))
+    return found
 
 
 def found_metrics(how: str, found: Sequence[Told]) -> Iterator[Metric]:

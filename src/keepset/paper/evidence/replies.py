@@ -6,6 +6,7 @@ than the one that answers. So the two are told apart: is the gold sentence named
 and does the question point at it whatever the reply says?
 """
 
+import math
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -140,7 +141,10 @@ def explain_one(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, aske
     reports: list[Report] = []
 
     def work() -> None:
-        reports.append(explain(model, tokenizer, asked.context, asked.question, blocks=asked.sentences))
+        # A busy machine is slow for a moment, and the estimate with it: that must not end a run of hours.
+        reports.append(
+            explain(model, tokenizer, asked.context, asked.question, blocks=asked.sentences, max_minutes=math.inf)
+        )
 
     spent = spend(model, work)
     return Explained(asked, reports[0], spent)
