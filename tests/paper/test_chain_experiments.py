@@ -329,6 +329,6 @@ def test_steps_batch_and_depth_of_hardened_routers_are_varied(tmp_path: Path) ->
         "2 layers, 30 steps of 16",
         "4 layers, 30 steps of 16",
     ]
-    (claim,) = hardened_routers.router_claims(results)
-    assert claim.claim.startswith("Three hops, never trained: a router of 4 layers")
-    assert claim.own_choice.count("2 layers, ") == 3
+    told = hardened_routers.whole_chains(results, "multihop_3hop")
+    assert told.count("2 layers, ") == 3
+    assert told.count("4 layers, ") == 1
