@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -59,7 +60,16 @@ class Explained:
     @property
     def right(self) -> bool:
         """The reply has an annotator's answer in it, whatever its case."""
-        return any(answer.lower() in self.report.said.lower() for answer in self.asked.answers)
+        return self._answered_in(self.report.said)
+
+    @property
+    def sentence_exactly(self) -> bool:
+        """The first sentence of the reply that has an annotator's answer rests on the gold sentence and no other."""
+        has_it = (part for part in self.report.parts if self._answered_in(part.text))
+        return any(part.evidence == (self.asked.gold,) for part in islice(has_it, 1))
+
+    def _answered_in(self, text: str) -> bool:
+        return any(answer.lower() in text.lower() for answer in self.asked.answers)
 
     @property
     def named(self) -> bool:
@@ -154,6 +164,7 @@ def reply_metrics(explained: Sequence[Explained]) -> Iterator[Metric]:
     yield told("right", [one.right for one in explained])
     yield told("named", [one.named for one in explained])
     yield told("exactly", [one.exactly for one in explained])
+    yield told("sentence_exactly", [one.sentence_exactly for one in explained])
     yield told("pointed", [one.pointed for one in explained])
     yield told("either", [one.named or one.pointed for one in explained])
     yield told("hinted", [one.hint is not None for one in explained])

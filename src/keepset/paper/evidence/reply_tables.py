@@ -7,8 +7,11 @@ from keepset.paper.result import Metric
 from keepset.paper.results import Results
 from keepset.paper.table import Table, with_interval
 
-REPLY_KINDS = {"1": "has the answer", "0": "has not"}
+RIGHT, WRONG = "1", "0"
+REPLY_KINDS = {RIGHT: "has the answer", WRONG: "has not"}
 """Whether an annotator's answer is in a reply, as results write it -> how the reply is called."""
+OF_RIGHT = "sentence_exactly"
+"""Says nothing of replies that have no sentence with the answer."""
 
 
 def hints(pool: Pool) -> str:
@@ -54,18 +57,20 @@ def replies_table(results: Results) -> Table:
 def reply_kinds_table(results: Results) -> Table:
     """Is it the reply that is wrong, where the gold sentence is not named?"""
     columns = {
-        "exactly": "exactly the gold sentence",
+        OF_RIGHT: "the reply's sentence with the answer: exactly gold",
+        "exactly": "the whole reply: exactly gold",
         "named": "gold among the named",
         "pointed": "question points at gold",
         "either": "one of the two",
     }
     pools = {model: pool for model in models(results) if (pool := Pool(results, model, PARAGRAPH_REPLIES))}
-    rows = [
-        (model, REPLY_KINDS[right], str(cells[0].n), *map(with_interval, cells))
-        for model, pool in pools.items()
-        for right in sorted(set(pool.share("right").each or ""), reverse=True)
-        for cells in [[among(pool, what, right) for what in columns]]
-    ]
+    rows = []
+    for model, pool in pools.items():
+        for right in sorted(set(pool.share("right").each or ""), reverse=True):
+            cells = {what: with_interval(among(pool, what, right)) for what in columns}
+            if right == WRONG:
+                cells[OF_RIGHT] = ""
+            rows.append((model, REPLY_KINDS[right], str(among(pool, "right", right).n), *cells.values()))
     return Table(
         name="evidence-reply-kinds",
         caption=(
@@ -77,11 +82,13 @@ def reply_kinds_table(results: Results) -> Table:
         notes=(
             "A wrong reply that rests on another sentence is explained rightly when that one is named: the second row "
             "says how often a reader is led to the gold sentence all the same, not how often the explanation is right.",
+            "A reply mostly has several sentences, and each is explained: those after the answer, often made up, have "
+            "evidence of their own.",
         ),
     )
 
 
 def among(pool: Pool, what: str, right: str) -> Metric:
-    """A share of the replies that are right ("1"), or of those that are not ("0")."""
+    """A share of the replies that are right, or of those that are wrong."""
     outcomes = zip(pool.share(what).each or "", pool.share("right").each or "", strict=True)
     return told(what, [outcome == "1" for outcome, kind in outcomes if kind == right])
