@@ -317,9 +317,11 @@ def test_steps_batch_and_depth_of_hardened_routers_are_varied(tmp_path: Path) ->
     experiment = hardened_routers.EXPERIMENT
     results = run(tmp_path, experiment)
     assert list(results.runs) == [
-        f"hardened_routers/{name}" for name in ("chain-16x10", "chain-32x10", "chain-16x30", "deep_chain-16x30")
+        f"hardened_routers/{name}"
+        for name in ("chain-16x10", "chain-32x10", "chain-16x30", "deep_chain-16x10", "deep_chain-16x30")
     ]
-    whole = results.metric("chain_recall", router="deep_chain", condition="multihop_3hop", k=4, router_seed=1)
+    deep = {"router": "deep_chain", "steps": 30}
+    whole = results.metric("chain_recall", condition="multihop_3hop", k=4, router_seed=1, **deep)
     assert whole.n == chain_routers.EXAMPLES["smoke"]
     assert results.run(router="chain", steps=30).counts["table"] == 480, "nothing is read twice"
     table = tables(experiment, results)["hardened-routers"]
@@ -327,8 +329,9 @@ def test_steps_batch_and_depth_of_hardened_routers_are_varied(tmp_path: Path) ->
         "2 layers, 10 steps of 16",
         "2 layers, 10 steps of 32",
         "2 layers, 30 steps of 16",
+        "4 layers, 10 steps of 16",
         "4 layers, 30 steps of 16",
     ]
     told = hardened_routers.whole_chains(results, "multihop_3hop")
     assert told.count("2 layers, ") == 3
-    assert told.count("4 layers, ") == 1
+    assert told.count("4 layers, ") == 2

@@ -58,6 +58,7 @@ def settings(scale: str) -> list[Setting]:
         Setting(ChainRouter.kind, batch, steps),
         Setting(ChainRouter.kind, DOUBLE * batch, steps),
         Setting(ChainRouter.kind, batch, longer),
+        Setting(DeepChainRouter.kind, batch, steps),
         Setting(DeepChainRouter.kind, batch, longer),
     ]
 
