@@ -22,7 +22,7 @@ from keepset.paper.router_tables import Label, annotated_family, block_attention
 from keepset.paper.router_training import fit_arm, training_seeds
 from keepset.paper.statistics import share
 from keepset.paper.teachers import teacher_folder
-from keepset.paper.testbed.routers import Router, score_blocks
+from keepset.paper.testbed.routers import ChainRouter, Router, score_blocks
 from keepset.paper.testbed.teachers.teacher import accuracy, load_teacher
 from keepset.readouts.layers import block_sums
 from keepset.readouts.paths import descend
@@ -63,17 +63,16 @@ ARMS: dict[str, tuple[Loss, Label]] = {
 
 
 @lru_cache(maxsize=1)
-def train(scale: str, mixture: str, teacher: int, condition: str, arm: str, longer: int = 1) -> list[Router]:
-    """One chain router per seed, on one teacher's labels of ``condition``; asked for again at once, the same ones.
-
-    ``longer``: so many times the steps, on a table so many times as large.
-    """
+def train(
+    scale: str, mixture: str, teacher: int, condition: str, arm: str, kind: str = ChainRouter.kind
+) -> list[Router]:
+    """One router of ``kind`` per seed, on one teacher's labels of ``condition``; asked for again at once, the same."""
     model, config = load_teacher(teacher_folder(scale, mixture, teacher))
     loss, label = ARMS[arm]
     with torch.no_grad():
-        table = label_table(model, config, {condition: 1.0}, longer * TABLE[scale], {arm: label})
+        table = label_table(model, config, {condition: 1.0}, TABLE[scale], {arm: label})
     stream = table_stream(table.tokens, table.targets, run=teacher, batch=BATCH[scale])
-    return fit_arm("chain", config, arm, loss, stream, ROUTER_SEEDS[scale], longer * STEPS[scale])
+    return fit_arm(kind, config, arm, loss, stream, ROUTER_SEEDS[scale], STEPS[scale])
 
 
 def routed_run(
@@ -85,7 +84,7 @@ def routed_run(
     config: dict[str, Any],
     teacher: int,
     metrics: Iterable[Metric],
-    longer: int = 1,
+    kind: str = ChainRouter.kind,
 ) -> RunResult:
     """The result of a run whose routers ``train`` made on the labels of ``teacher``."""
     return run_result(
@@ -93,14 +92,9 @@ def routed_run(
         scale,
         started,
         at=at,
-        config=config | {"router_seeds": ROUTER_SEEDS[scale], "router": "chain"},
+        config=config | {"router_seeds": ROUTER_SEEDS[scale], "router": kind},
         seeds=training_seeds(teacher),
-        counts={
-            "examples": EXAMPLES[scale],
-            "table": longer * TABLE[scale],
-            "steps": longer * STEPS[scale],
-            "batch": BATCH[scale],
-        },
+        counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale], "batch": BATCH[scale]},
         metrics=metrics,
     )
 

@@ -31,8 +31,7 @@ MIXTURE = "hardened"
 CONDITION, THREE_HOPS = "multihop_hardened", "multihop_3hop"
 BUDGETS = {CONDITION: CHAIN, THREE_HOPS: CHAIN + 1}
 LONGER = 3
-"""Times the steps and the examples of other chain routers, for every arm of ``hardened``: with no more than those, some
-that learn from annotations have not found the value yet."""
+"""Times the steps of other chain routers: is it that they have not found the value yet?"""
 DEPTHS = {router.kind: router.depth for router in (ChainRouter, DeepChainRouter)}
 """Router -> its layers over the summaries of blocks."""
 DOUBLE = 2
@@ -52,7 +51,7 @@ class Setting:
 
 
 def settings(scale: str) -> list[Setting]:
-    """As other chain routers are trained; with the paper's batch; as hardened ones are; and those with more layers."""
+    """As other chain routers are trained; with the paper's batch; longer; then with more layers."""
     batch, steps, longer = BATCH[scale], STEPS[scale], LONGER * STEPS[scale]
     return [
         Setting(ChainRouter.kind, batch, steps),
