@@ -132,8 +132,8 @@ def hardened_table(results: Results) -> Table:
         caption=(
             f"Chain routers of {DeepChainRouter.depth} layers trained on hardened multi-hop with the labels of "
             f"{MIXTURE}-{SOURCE}, routed on every teacher: mean over router seeds with the range, and how often the "
-            "whole chain is kept. Paper, two layers: attention 0.97, causal 0.99–1.00 on the first teacher; 0.91 on the second (0.05 dense); three hops 0.38 routed "
-            "against 0.05 dense, with chain recall 0.997–1.00."
+            "whole chain is kept. Paper, two layers: attention 0.97, causal 0.99–1.00 on the first teacher; 0.91 on "
+            "the second (0.05 dense); three hops 0.38 routed against 0.05 dense, with chain recall 0.997–1.00."
         ),
         columns=(
             "Condition",
