@@ -10,6 +10,7 @@ from keepset.paper.table import Table, with_interval
 RIGHT, WRONG = "1", "0"
 REPLY_KINDS = {RIGHT: "has the answer", WRONG: "has not"}
 """Whether an annotator's answer is in a reply, as results write it -> how the reply is called."""
+GUESSES = "guess shown, right"
 OF_RIGHT = "sentence_exactly"
 """Says nothing of replies that have no sentence with the answer."""
 
@@ -31,7 +32,7 @@ def replies_table(results: Results) -> Table:
         "gold among the evidence": share("named"),
         "question points at gold": share("pointed"),
         "one of the two": share("either"),
-        "guess shown, right": hints,
+        GUESSES: hints,
         **SIZE,
         **SECONDS,
         f"under {BAR:.0f} s": share("quick"),
@@ -70,14 +71,16 @@ def reply_kinds_table(results: Results) -> Table:
             cells = {what: with_interval(among(pool, what, right)) for what in columns}
             if right == WRONG:
                 cells[OF_RIGHT] = ""
-            rows.append((model, REPLY_KINDS[right], str(among(pool, "right", right).n), *cells.values()))
+            guesses = (among(pool, what, right) for what in ("hinted", "hinted_rightly"))
+            shown = ", ".join(f"{guess.value * guess.n:.0f}" for guess in guesses)
+            rows.append((model, REPLY_KINDS[right], str(among(pool, "right", right).n), *cells.values(), shown))
     return Table(
         name="evidence-reply-kinds",
         caption=(
             "The paragraphs and questions of evidence-squad with the model's own reply instead of the gold answer, by "
             "whether an annotator's answer stands in it. 95 % intervals in brackets."
         ),
-        columns=("Model", "reply", "n", *columns.values()),
+        columns=("Model", "reply", "n", *columns.values(), GUESSES),
         rows=tuple(rows),
         notes=(
             "A wrong reply that rests on another sentence is explained rightly when that one is named: the second row "
