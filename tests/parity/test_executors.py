@@ -1,97 +1,26 @@
-"""All executors give the same numbers, and those of a plain transformers forward where there is one.
-
-Random weights, initialised large so that hiding a block moves log-probabilities by nats, not by rounding.
-"""
-
-from collections.abc import Callable, Iterator
-from itertools import chain, combinations
+"""All executors give the same numbers, and those of a plain transformers forward where there is one."""
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
-from transformers import (
-    Gemma3ForCausalLM,
-    Gemma3TextConfig,
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
-    PreTrainedModel,
-    Qwen2Config,
-    Qwen2ForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
+from transformers import PreTrainedModel
+
+from keepset.blocks import Example
+from keepset.interventions import Ask, Executor, Fast, Reference
+from tests.parity.subject import (
+    CONTINUATIONS,
+    EXACT,
+    EXAMPLES,
+    OPERATORS,
+    RAGGED,
+    VOCABULARY,
+    build,
+    every_ask,
+    example,
+    numbers,
 )
-
-from keepset.blocks import Example, KeepSet, Span
-from keepset.interventions import Ask, Executor, Fast, Mask, Operator, Overwrite, Reading, Reference, filler
-from tests.tiny import SHAPE as TINY
-
-VOCABULARY = 40
-WINDOW = 6
-EXACT = 1e-4
-"""Log-probability, float32. Measured: below 1e-5."""
-SHAPE = TINY | {"vocab_size": VOCABULARY, "bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
-LAYERS = ["sliding_attention", "full_attention"]
-GPT2_SHAPE = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "bos_token_id": 0, "eos_token_id": 0}
-MODELS: dict[str, Callable[[], PreTrainedModel]] = {
-    "llama": lambda: LlamaForCausalLM(LlamaConfig(**SHAPE)),
-    "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**{k: v for k, v in SHAPE.items() if k != "head_dim"})),
-    "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**SHAPE)),
-    "gemma3": lambda: Gemma3ForCausalLM(Gemma3TextConfig(**SHAPE, sliding_window=WINDOW, layer_types=LAYERS)),
-    "mistral": lambda: MistralForCausalLM(MistralConfig(**SHAPE, sliding_window=WINDOW)),
-    "gpt2": lambda: GPT2LMHeadModel(GPT2Config(vocab_size=VOCABULARY, initializer_range=0.3, **GPT2_SHAPE)),
-}
-
-
-def build(name: str) -> PreTrainedModel:
-    with torch.random.fork_rng():
-        torch.manual_seed(7)
-        return MODELS[name]().eval()
-
-
-@pytest.fixture(scope="module", params=MODELS)
-def model(request: pytest.FixtureRequest) -> PreTrainedModel:
-    return build(request.param)
-
-
-@pytest.fixture(scope="module")
-def llama() -> PreTrainedModel:
-    return build("llama")
-
-
-def example(spans: list[tuple[int, int]], n_tokens: int, seed: int, answer: tuple[int, ...] = (5,)) -> Example:
-    tokens = torch.randint(VOCABULARY, (n_tokens,), generator=torch.Generator().manual_seed(seed))
-    blocks = tuple(Span(*span) for span in spans)
-    return Example(tokens, blocks, Span(blocks[-1].stop, n_tokens), answer)
-
-
-RAGGED = example([(2, 5), (5, 6), (8, 12), (13, 18)], 22, seed=1)
-"""A prefix, gaps between blocks, blocks of one to five tokens."""
-EXAMPLES = [RAGGED, example([(0, 4), (4, 8), (8, 12)], 15, seed=2), example([(0, 4), (4, 8), (8, 12)], 15, seed=3)]
-CONTINUATIONS = ((5,), (7, 8, 9), (7, 3))
-OPERATORS: dict[str, Operator] = {
-    "mask": Mask(),
-    "overwrite": Overwrite(filler(0)),
-    "overwrite2": Overwrite(lambda e: [filler(1)(e)[0], filler(2)(e)[0]]),
-}
-
-
-def keep_sets(e: Example) -> Iterator[KeepSet]:
-    numbers = range(len(e.blocks))
-    return (frozenset(keep) for keep in chain.from_iterable(combinations(numbers, k) for k in range(len(numbers) + 1)))
-
-
-def every_ask(examples: list[Example]) -> list[Ask]:
-    return [Ask(e, keep, CONTINUATIONS) for e in examples for keep in keep_sets(e)]
-
-
-def numbers(readings: list[list[Reading]]) -> Tensor:
-    return torch.tensor([p for views in readings for reading in views for c in reading.log_probs for p in c])
 
 
 @torch.no_grad()
@@ -165,69 +94,6 @@ def test_any_keep_sets_in_any_order(hypothesis_model: PreTrainedModel, data: st.
         middle = len(asks) // 2
         found = torch.cat([numbers(executor.read(asks[:middle])), numbers(executor.read(asks[middle:]))])
     torch.testing.assert_close(found, expected, atol=EXACT, rtol=0)
-
-
-@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2"])
-def test_greedy_continuations_agree_and_are_those_of_transformers(name: str) -> None:
-    model = build(name)
-    asks = every_ask(EXAMPLES)
-    found = Fast(model, max_tokens=100).generate(asks, max_new_tokens=5)
-    assert found == Reference(model).generate(asks, max_new_tokens=5)
-    clean = found[len(list(keep_sets(RAGGED))) - 1][0]
-    # transformers' own loop: gaps and windows do not arise, nothing is hidden
-    tokens = RAGGED.tokens[None]
-    for _ in range(5):
-        with torch.no_grad():
-            tokens = torch.cat([tokens, model(tokens, use_cache=False).logits[:, -1:].argmax(-1)], dim=1)
-    assert clean == tuple(tokens[0, -5:].tolist())
-
-
-@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2"])
-def test_a_guess_changes_nothing_but_the_number_of_forwards(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("keepset.interventions.executors.lookup.GUESSES", 0)
-    model = build(name)
-    asks = [Ask(RAGGED, frozenset(keep), ((5,),)) for keep in ((0, 1, 2, 3), (0, 2), (1,))]
-    alone = [Fast(model).generate([ask], 6) for ask in asks]
-    for ask, ((written,),) in zip(asks, alone, strict=True):
-        for right in (0, 2, 5, 6):
-            guess = (*written[:right], *((token + 1) % VOCABULARY for token in written[right:]), 3, 4)
-            executor = Fast(model)
-            assert executor.generate([ask], 6, guess=guess) == [[written]]
-            assert executor.cost.forwards == 6 - min(right, 5)
-            until = written[: written.index(written[1])]
-            assert executor.generate([ask], 6, frozenset({written[1]}), guess) == [[until]]
-        assert Fast(model).generate(asks, 6, guess=written) == [found for (found,) in alone]
-        assert Reference(model).generate([ask], 6, guess=written) == [[written]]
-
-
-@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt2"])
-@pytest.mark.parametrize("keep", [(0, 1, 2, 3), (0, 2), ()])
-def test_what_is_looked_up_changes_nothing_but_the_number_of_forwards(
-    name: str, keep: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, ask = build(name), Ask(RAGGED, frozenset(keep), ((5,),))
-    expected = Reference(model).generate([ask], 12)
-    ((written,),) = expected
-    executor = Fast(model)
-    assert executor.generate([ask], 12) == expected
-    for found in (written[1:5], (*written[1:3], (written[3] + 1) % VOCABULARY), ((written[1] + 1) % VOCABULARY,)):
-        executor = Fast(model)
-        guesses = iter([found])
-        monkeypatch.setattr(
-            "keepset.interventions.executors.fast.looked_up", lambda tokens, most, g=guesses: next(g, ())[:most]
-        )
-        assert executor.generate([ask], 12) == expected
-        right = sum(a == b for a, b in zip(found, written[1:], strict=False))
-        assert executor.cost.forwards == 12 - right, "each guess that is right saves a forward"
-        assert executor.cost.tokens - len(RAGGED.tokens) <= 12 + len(found)
-
-
-def test_generation_ends_before_the_first_stop_token(llama: PreTrainedModel) -> None:
-    ask = Ask(RAGGED, frozenset({0, 2}), ((5,),))
-    ((whole,),) = Fast(llama).generate([ask], 5)
-    stop = frozenset({whole[2]})
-    expected = whole[: whole.index(whole[2])]
-    assert Fast(llama).generate([ask], 5, stop) == Reference(llama).generate([ask], 5, stop) == [[expected]]
 
 
 # The pitfalls of the design.
@@ -306,62 +172,6 @@ def test_the_fill_is_the_papers_and_enough(llama: PreTrainedModel) -> None:
     mask = additive(torch.tensor([[[True, False]]]), torch.float32)
     assert mask.tolist() == [[[[0.0, -1e4]]]]
     assert torch.softmax(mask, -1)[..., 1] == 0
-
-
-# Cost.
-
-
-def test_tokens_computed_are_those_of_the_design() -> None:
-    shape = SHAPE | {"hidden_size": 8, "num_attention_heads": 1, "num_key_value_heads": 1, "num_hidden_layers": 1}
-    model = LlamaForCausalLM(LlamaConfig(**(shape | {"intermediate_size": 8, "max_position_embeddings": 512}))).eval()
-    n, width, query = 32, 8, 4
-    e = example([(i * width, (i + 1) * width) for i in range(n)], n * width + query, seed=5)
-    everything = frozenset(range(n))
-    keeps = [everything, *(everything - {i} for i in range(n)), *(frozenset({i}) for i in range(n))]
-    executor = Fast(model)
-    executor.read([Ask(e, keep, ((5,),)) for keep in keeps])
-    assert len(keeps) * len(e.tokens) == 16_900
-    # 4,740 without padding; short branches run together, padded to the longest of them.
-    assert 4_640 <= executor.cost.tokens <= 4_740 * 1.1
-    assert executor.cost.views == len(keeps)
-
-
-def test_held_context_is_not_computed_again(llama: PreTrainedModel) -> None:
-    executor = Fast(llama)
-    with executor.hold([RAGGED]):
-        executor.read([Ask(RAGGED, frozenset(range(4)), ((5,),))])
-        before = executor.cost.copy()
-        executor.read([Ask(RAGGED, frozenset(range(3)), ((5,),))])
-        # Hiding the last block leaves the gap before it and everything earlier as it was: 18 to 21 are new.
-        assert executor.cost.since(before).tokens == 4
-        executor.read([Ask(RAGGED, frozenset(range(keep)), ((5,),)) for keep in (4, 3)])
-        assert executor.cost.since(before).tokens == 4, "what was read once is known"
-        executor.read([Ask(RAGGED, frozenset(range(3)), ((6,),))])
-        assert executor.cost.since(before).tokens == 8, "but not of another continuation"
-
-
-def test_a_prompt_cut_before_its_question_shares_the_context_that_is_held(llama: PreTrainedModel) -> None:
-    cut = Example(RAGGED.tokens[:-1], RAGGED.blocks, Span(RAGGED.query.start, len(RAGGED.tokens) - 1), RAGGED.answer)
-    said = (int(RAGGED.tokens[-1]), 5)
-    everything: KeepSet = frozenset(range(4))
-    asks = [Ask(cut, keep, (said,)) for keep in (everything, everything - {1}, frozenset({2}))]
-    alone = numbers(Fast(llama).read(asks))
-    executor = Fast(llama)
-    with executor.hold([RAGGED, cut]):
-        executor.generate([Ask(RAGGED, everything, ((5,),))], 3)
-        before = executor.cost.copy()
-        executor.read(asks[:1])
-        spent = executor.cost.since(before).tokens
-        shared = numbers(executor.read(asks))
-    torch.testing.assert_close(shared, alone, atol=EXACT, rtol=0)
-    assert spent == len(cut.tokens) - RAGGED.blocks[-1].stop + len(said) - 1, "only what stands after the last block"
-
-
-def test_equal_keep_sets_run_once(llama: PreTrainedModel) -> None:
-    executor = Fast(llama)
-    found = executor.read([Ask(RAGGED, frozenset({1}), ((5,),))] * 3)
-    assert executor.cost.views == 1
-    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("executor", [Reference, Fast])

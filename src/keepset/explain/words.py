@@ -9,7 +9,7 @@ NOT_FROM_TEXT = "The reply does not rest on this text."
 ANYWAY = "The text adds little to these: the model would write them, or something like them, anyway."
 POINTS = 0.2
 """How much more a block must be about the question than those the reply rests on to be pointed at. The middle of what
-29 questions of SQuAD's training articles left open (docs/log.md): few, but none is evaluated."""
+a few questions of SQuAD's training articles left open (docs/log.md)."""
 MOST = 0.5
 """Share of the worth from which it is worth saying that something else restores it, or that hiding a block takes it."""
 FINAL_MARK = re.compile(r"[\s.!?…。！？\"'”’»)\]]*$")

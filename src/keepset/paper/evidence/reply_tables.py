@@ -1,5 +1,7 @@
 """The model's own replies explained: from end to end with what it costs, and by whether the reply is right."""
 
+from collections.abc import Iterable
+
 from keepset.paper.evidence.measure import told
 from keepset.paper.evidence.replies import BAR, PARAGRAPH_REPLIES, REPLIES, SENTENCES
 from keepset.paper.evidence.tables import SECONDS, SIZE, Cells, Pool, mean, models, share
@@ -10,7 +12,7 @@ from keepset.paper.table import Table, with_interval
 RIGHT, WRONG = "1", "0"
 REPLY_KINDS = {RIGHT: "has the answer", WRONG: "has not"}
 """Whether an annotator's answer is in a reply, as results write it -> how the reply is called."""
-GUESSES = "guess shown, right"
+GUESSES, HINTS = "guess shown, right", ("hinted", "hinted_rightly")
 OF_RIGHT = "sentence_exactly"
 """Says nothing of replies that have no sentence with the answer."""
 
@@ -20,8 +22,11 @@ def hints(pool: Pool) -> str:
     read = set(pool.results.select("hinted", **pool.at)["part"])
     if not read.issuperset(pool.parts):
         return ""
-    shown, right = (pool.share(what) for what in ("hinted", "hinted_rightly"))
-    return f"{round(shown.value * shown.n)}, {round(right.value * right.n)}"
+    return counts(pool.share(what) for what in HINTS)
+
+
+def counts(shares: Iterable[Metric]) -> str:
+    return ", ".join(f"{share.value * share.n:.0f}" for share in shares)
 
 
 def replies_table(results: Results) -> Table:
@@ -71,9 +76,8 @@ def reply_kinds_table(results: Results) -> Table:
             cells = {what: with_interval(among(pool, what, right)) for what in columns}
             if right == WRONG:
                 cells[OF_RIGHT] = ""
-            guesses = (among(pool, what, right) for what in ("hinted", "hinted_rightly"))
-            shown = ", ".join(f"{guess.value * guess.n:.0f}" for guess in guesses)
-            rows.append((model, REPLY_KINDS[right], str(among(pool, "right", right).n), *cells.values(), shown))
+            guesses = counts(among(pool, what, right) for what in HINTS)
+            rows.append((model, REPLY_KINDS[right], str(among(pool, "right", right).n), *cells.values(), guesses))
     return Table(
         name="evidence-reply-kinds",
         caption=(
