@@ -17,7 +17,6 @@ from transformers import PreTrainedModel
 from keepset.blocks import Example
 from keepset.interventions.executors.base import MAX_TOKENS, Ask, Executor, is_out_of_memory
 from keepset.interventions.executors.layout import Job, Layout, Reading, lay_out, read_logits, sequence_tokens
-from keepset.interventions.executors.lookup import looked_up
 from keepset.interventions.executors.packing import patterns_of, reach_of, slots_of, visible_positions, who_reads_whom
 from keepset.interventions.executors.trie import Path, pieces, plan
 from keepset.interventions.operators import Mask, Operator
@@ -230,7 +229,7 @@ class Fast(Executor):
         return Forward(paths, logits, place, computed, allowed, positions)
 
     def _decode(self, done: Forward, max_new_tokens: int, stop: frozenset[int]) -> None:
-        """Greedy tokens for every path of a forward: as many guesses as were right for all, then step by step."""
+        """Greedy tokens for every path of a forward: as many guesses as were right for all, then one at a time."""
         rows = [done.read_columns(path) for path in done.paths]
         jobs = [path.job for path in done.paths]
         read_logits(done.logits, done.columns, jobs, rows, temperature=1.0)
@@ -243,44 +242,22 @@ class Fast(Executor):
         past = None if done.computed is None else without_last(done.computed, wrong)
         end, columns = done.width - wrong, done.allowed.shape[2] - wrong
         allowed, positions = done.allowed[:, end - 1 : end, :columns], done.positions[:, :columns]
-        # Paths side by side would have to agree on a guess: it pays for one alone.
-        text = context_tokens(done.paths[0]) if len(jobs) == 1 else []
-        while (room := max_new_tokens - len(jobs[0].generated)) and not all(stop & set(job.generated) for job in jobs):
-            assert past is not None
-            guess = looked_up([*text, *jobs[0].generated], room - 1) if len(jobs) == 1 else ()
-            tokens = torch.tensor([[job.generated[-1], *guess] for job in jobs], device=self.device)
-            likely, past, allowed, positions = self._step(tokens, past, allowed, positions)
-            right = sum(1 for _ in takewhile(bool, map(eq, guess, likely[0])))
-            for job, after in zip(jobs, likely, strict=True):
-                job.generated = (*job.generated, *after[: right + 1])
-            wrong = len(guess) - right
-            past, columns = without_last(past, wrong), positions.shape[1] - wrong
-            allowed, positions = allowed[:, -1 - wrong : allowed.shape[1] - wrong, :columns], positions[:, :columns]
-
-    def _step(
-        self, tokens: Tensor, past: KeysValues, allowed: Tensor, positions: Tensor
-    ) -> tuple[list[list[int]], KeysValues, Tensor, Tensor]:
-        """The most likely token after each of (B, R) ``tokens``, which follow ``past``, and what the next step needs.
-
-        ``allowed`` is (B, 1, S), what the row before may read; ``positions`` (B, S).
-        """
-        width = tokens.shape[1]
         # One new token that reads every slot needs no mask, and heads then share keys without copying them.
-        sdpa = self.model.config._attn_implementation == "sdpa"
-        plain = width == 1 and self.windows is None and sdpa and bool(allowed.all())
-        own = torch.ones(width, width, dtype=torch.bool, device=self.device).tril().expand(len(tokens), -1, -1)
-        allowed = torch.cat([allowed.expand(-1, width, -1), own], dim=-1)
-        new = positions[:, -1:] + torch.arange(1, width + 1, device=self.device)
-        positions = torch.cat([positions, new], dim=-1)
-        mask = None if plain else model_mask(self.windows, allowed, new, positions, self.model.dtype)
-        cache = lend(past, list(range(len(tokens))), positions.shape[1] - width, len(past.keys), keep=True)
-        logits = self.model(tokens, attention_mask=mask, position_ids=new, past_key_values=cache, use_cache=True).logits
-        self.cost.tokens += tokens.numel()
-        self.cost.forwards += 1
-        return logits.argmax(-1).tolist(), kept(cache), allowed, positions
-
-
-def context_tokens(path: Path) -> list[int]:
-    """The visible tokens that a path continues."""
-    found: list[int] = path.job.view.tokens[path.layout.positions[: path.layout.context]].tolist()
-    return found
+        plain = self.windows is None and bool(allowed.all()) and self.model.config._attn_implementation == "sdpa"
+        for _ in range(max_new_tokens - right - 1):
+            if all(stop & set(job.generated) for job in jobs):
+                return
+            assert past is not None
+            tokens = torch.tensor([[job.generated[-1]] for job in jobs], device=self.device)
+            allowed = torch.cat([allowed, torch.ones_like(allowed[:, :, :1])], dim=-1)
+            positions = torch.cat([positions, positions[:, -1:] + 1], dim=-1)
+            mask = None if plain else model_mask(self.windows, allowed, positions[:, -1:], positions, self.model.dtype)
+            cache = lend(past, list(range(len(jobs))), allowed.shape[-1] - 1, len(past.keys), keep=True)
+            logits = self.model(
+                tokens, attention_mask=mask, position_ids=positions[:, -1:], past_key_values=cache, use_cache=True
+            ).logits
+            self.cost.tokens += len(jobs)
+            self.cost.forwards += 1
+            for job, token in zip(jobs, logits[:, -1].argmax(-1).tolist(), strict=True):
+                job.generated = (*job.generated, token)
+            past = kept(cache)
