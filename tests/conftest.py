@@ -23,6 +23,7 @@ settings.register_profile(
 settings.load_profile("keepset")
 
 
+@pytest.hookimpl(optionalhook=True)  # kvpress's environment has no xdist
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores: the tests of the page, of pools and of commands often wait for other processes."""
     return (os.cpu_count() or 1) + 1
