@@ -33,7 +33,7 @@ check: setup ## ruff and mypy
 
 test: ## the whole test suite
 	@$(MAKE) --no-print-directory --jobs 2 setup browser
-	$(BIN)/pytest -rs --numprocesses auto --maxprocesses 4 --dist loadfile
+	$(BIN)/pytest -rs --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 extras: setup ## Ray, LlamaIndex, Haystack and the tools keepset is compared with, so that nothing of theirs is skipped in make test
 	$(INSTALL) --editable '.[ray,llama-index,haystack,peers]'

@@ -23,6 +23,16 @@ settings.register_profile(
 settings.load_profile("keepset")
 
 
+@pytest.hookimpl(optionalhook=True)  # kvpress's environment has no xdist
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: the tests of the page, of pools and of commands often wait for other processes."""
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(scope="session")
 def untrained_teachers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two untrained smoke teachers per mixture, for reading alone."""

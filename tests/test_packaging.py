@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "keepset"
 NOT_SOURCES = ("__pycache__", "*.egg-info")

@@ -12,6 +12,8 @@ from nbclient import NotebookClient
 from keepset.cli import app
 from keepset.models.bundled import fetched
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 MODEL = "smollm2-135m-instruct"
 needs_model = pytest.mark.skipif(

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
 NEW_FILES = re.findall(r"^`(src/[\w/]+\.py)`\n```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -26,7 +26,7 @@ NASTY = (
     "<script>document.title = 'run'</script> <img src=x onerror=\"document.title='run'\"> ${1+1} {{value}}. So it is."
 )
 
-pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+pytestmark = [pytest.mark.long, pytest.mark.skipif(missing() is not None, reason=str(missing()))]
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,8 @@ from tests.background import in_background
 from tests.jobs.compress_work import Compress, rejects, text
 from tests.jobs.test_resume import Killed, contents, kill_at_every_step
 
+pytestmark = pytest.mark.long
+
 
 def test_killed_before_or_after_every_step_on_disk(
     compress: Compress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

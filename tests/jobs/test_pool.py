@@ -23,6 +23,8 @@ from tests.jobs.conftest import Write, row
 from tests.jobs.pool_work import Squares
 from tests.jobs.test_resume import contents
 
+pytestmark = pytest.mark.long
+
 WITH_RAY = pytest.param("ray", marks=pytest.mark.skipif(find_spec("ray") is None, reason="needs the package ray"))
 ENGINES = ["local", WITH_RAY]
 

@@ -34,6 +34,8 @@ from keepset.paper.testbed.teachers.presets import smoke
 from keepset.readouts import backward_trace
 from keepset.routers import table_stream, train_routers
 
+pytestmark = pytest.mark.long
+
 
 def run(folder: Path, *experiments: Experiment) -> Results:
     found: dict[str, RunResult] = {}

@@ -16,6 +16,8 @@ from keepset.text.long_context import LONG_CONTEXT_TASKS, document_seed, sample_
 from keepset.text.register_log import WORDINGS, register_log
 from tests.tokenizers import real_tokenizer
 
+pytestmark = pytest.mark.long
+
 CHAT = (
     "{% for m in messages %}<|start|>{{ m['role'] }}\n{{ m['content'] }}<|end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"

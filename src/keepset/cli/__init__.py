@@ -68,8 +68,8 @@ def every_command(
 def wait_briefly() -> None:
     """Threads of torch that wait for each other give the processor back soon, unless the user has said how they wait.
 
-    By default they keep it for milliseconds: on two cores with other work, an explanation that takes 23 s on idle ones
-    took 273 s, and so 111 s. Read when torch is imported, which commands do later.
+    By default they keep it for milliseconds, which slows everything down where other work runs. Read when torch is
+    imported, which commands do later.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")

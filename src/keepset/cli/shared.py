@@ -15,7 +15,7 @@ out_console = Console()
 err_console = Console(stderr=True)
 
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, mps.")]
-Quantize = Annotated[str | None, typer.Option(help="int8: faster on x86 CPUs (keepset doctor measures it).")]
+Quantize = Annotated[str | None, typer.Option(help="int8, on x86 CPUs; keepset doctor measures whether it is faster.")]
 Model = Annotated[str, typer.Option(help="Bundled name, folder, .gguf file or hub id.")]
 ModelOrDefault = Annotated[
     str, typer.Option(help="A name from 'keepset models list', a folder, a .gguf file or a hub id.")

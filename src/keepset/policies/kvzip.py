@@ -24,9 +24,9 @@ class KVzip:
 
     The context, then a request to repeat it, then the repetition itself, teacher-forced, one chunk after another.
     KVzip scores every key and value of every head on its own: the maximum over the repetition and over the query heads
-    that share the key. One selection of blocks takes the best token of a block and the mean over heads and layers; the
-    maximum (``kvzip_max``) hardly tells blocks apart, because some head looks at each of them. Each chunk is a forward
-    of the whole context and the chunk: a context of one chunk costs two prefills.
+    that share the key. One selection of blocks takes the best token of a block and the mean over heads and layers, or
+    the maximum (``kvzip_max``). Each chunk is a forward of the whole context and the chunk: a context of one chunk is
+    read about twice, and the attention of every row is looked at.
     """
 
     name = "kvzip"

@@ -16,6 +16,8 @@ from keepset.paper.result import Metric
 from keepset.paper.results import Results, read_results
 from tests.background import in_own_fork
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Results:

@@ -28,6 +28,8 @@ from keepset.policies import BOTH, POLICIES, Context
 from keepset.pruning.cache import EvictionMode, KeptCache, prefill_kept, read_after
 from keepset.text.document import Document, Question
 
+pytestmark = pytest.mark.long
+
 (SMOKE,) = run.SETTINGS["smoke"]
 ASKING = ("bm25", "question_likelihood")
 """Policies that need the question."""

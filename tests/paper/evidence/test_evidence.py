@@ -36,6 +36,8 @@ from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results, read_results
 from keepset.text.squad import read_squad
 
+pytestmark = pytest.mark.long
+
 
 def peers_installed() -> bool:
     try:

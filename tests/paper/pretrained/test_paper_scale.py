@@ -34,6 +34,8 @@ from tests.paper.pretrained.conftest import NAMES, forget
 from tests.tiny import SHAPE
 from tests.tokenizers import byte_tokenizer
 
+pytestmark = pytest.mark.long
+
 ARCHITECTURES: dict[str, tuple[type[Any], type[Any]]] = {
     "Qwen2.5": (Qwen2Config, Qwen2ForCausalLM),
     "Yi-1.5": (LlamaConfig, LlamaForCausalLM),

@@ -15,6 +15,8 @@ from keepset.paper.testbed.teachers.teacher import build_teacher, load_teacher
 from keepset.paper.testbed.teachers.training import learning_rate_scale, read_history, train_teacher
 from tests.background import in_background
 
+pytestmark = pytest.mark.long
+
 
 def short(steps: int, seed: int = 0, optimizer: str = "muon") -> TeacherConfig:
     config = smoke("five-task", seed).model_copy(update={"batch": 10, "monitor_every": 10})

@@ -209,8 +209,8 @@ def documents_table(results: Results) -> Table:
     return tool_table(
         results,
         "evidence-documents",
-        "A contract with amendments, a meeting log with corrections and an encyclopedia page, written for this test: "
-        "the gold sentence first, and exactly the gold sentences named.",
+        "A contract with amendments, a meeting log with corrections, an encyclopedia page and an incident report, "
+        "written for this test: the gold sentence first, and exactly the gold sentences named.",
         DOCUMENTS,
         {"n": asked, "gold first": share("first"), "exactly gold": share("exactly"), **SIZE, **SECONDS},
         notes=(*refusals(results), *failures(results)),

@@ -13,7 +13,7 @@ EXPERIMENT = Experiment(
     jobs=jobs,
     reports=(
         Report(
-            "Fact sheets: thirty fresh documents, beside kvpress's KVzip",
+            "Fact sheets: fresh documents, beside kvpress's KVzip",
             "eviction",
             fact_sheet_table,
             ("kvpress",),
