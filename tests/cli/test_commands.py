@@ -87,6 +87,12 @@ def test_evaluate_prints_a_table_and_writes_a_result(keepset: Keepset, teacher: 
         (["teacher", "evaluate", "nowhere"], "nowhere: expected a trained teacher (teacher.json), got none"),
         (["reproduce", "everything"], "unknown experiment 'everything'; expected one of teachers"),
         (["reproduce", "--scale", "huge"], "unknown preset 'huge'"),
+        (["bench", "int8", "--scale", "huge"], "unknown preset 'huge'"),
+        (
+            ["bench", "router", "--only", "typo"],
+            "only: expected part of a run's name, got 'typo'; the runs are router/five-task",
+        ),
+        (["reproduce", "teachers", "--only", "typo"], "only: expected part of a run's name, got 'typo'; the runs are"),
         (["report"], "expected results/small to exist"),
         (["models", "fetch", "gpt-5"], "no bundled model is called 'gpt-5'; expected one of"),
         (["models", "fetch", "gemma3-270m"], "did you mean gemma-3-270m?"),
