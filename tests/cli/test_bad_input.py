@@ -134,6 +134,39 @@ def test_a_mistake_is_one_clear_line(
     assert sorted(folder.rglob("*")) == before, "nothing is written"
 
 
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (MemoryError(), "(Python has no more)"),
+        (
+            RuntimeError("DefaultCPUAllocator: not enough memory: 9 GB\nat"),
+            "(DefaultCPUAllocator: not enough memory: 9 GB)",
+        ),
+    ],
+)
+def test_too_little_memory_is_one_clear_line(
+    error: Exception, why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("keepset.cli.app", fail)
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 1
+    said = f"error: memory: expected enough for the model and the text, got too little {why}; take a smaller model"
+    assert capsys.readouterr().err.startswith(said)
+
+
+def test_a_fault_of_the_program_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("shapes differ")
+
+    monkeypatch.setattr("keepset.cli.app", fail)
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        main()
+
+
 @pytest.mark.parametrize(("arguments", "said"), USAGE.items(), ids=lambda value: str(value)[:60])
 def test_a_wrong_command_shows_its_usage(
     arguments: tuple[str, ...],

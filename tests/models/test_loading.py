@@ -8,7 +8,7 @@ import gguf
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from keepset.models import loading
 from keepset.models.bundled import BUNDLED
@@ -156,6 +156,21 @@ def test_broken_files_are_one_clear_line(folder: Path, tmp_path: Path, file: str
     with pytest.raises(ValueError, match=f"^{tmp_path}: .*{said}") as caught:
         load_model(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError("all taken"), RuntimeError("DefaultCPUAllocator: can't allocate memory: ...")]
+)
+def test_too_little_memory_is_no_fault_of_the_files(
+    folder: Path, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*args: object, **kwargs: object) -> None:
+        raise error
+
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", fail)
+    for source in (folder, tiny_gguf):
+        with pytest.raises(type(error), match=str(error)):
+            load_model(source)
 
 
 def test_a_tokenizer_without_words_is_refused(folder: Path, tmp_path: Path) -> None:

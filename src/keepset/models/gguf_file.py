@@ -15,6 +15,8 @@ from tokenizers import pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
+from keepset.models.memory import is_out_of_memory
+
 MAGIC = b"GGUF"
 
 PROBE_TEXT = "The code for NARO is 4821.  It's naïve: 3.14, 漢字 🙂\n\n\tx = [1,   2]\n"
@@ -40,9 +42,9 @@ def _load_gguf(path: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, PreTrai
                 output_loading_info=True,
                 **unpacking(),
             )
-    except MemoryError:
-        raise
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         raise ValueError(
             f"{path}: transformers cannot load this GGUF file (architecture "
             f"{metadata.get('general.architecture', 'not stated')!r}): {error}"

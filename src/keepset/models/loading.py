@@ -13,6 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from keepset.models.bundled import fetch, fetched
 from keepset.models.capabilities import check_supported
 from keepset.models.gguf_file import PROBE_TEXT, check_complete, load_gguf, quiet_transformers
+from keepset.models.memory import is_out_of_memory
 from keepset.models.naming import kind_of_model, known_names, model_path
 from keepset.models.quantize import Quantize, check_quantize, quantized
 from keepset.models.stored import RECORD, check_stored, repair
@@ -71,9 +72,9 @@ def _load_folder(
     check_stored(folder)
     try:
         return _load(folder, dtype, device, trust_remote_code, local=True)
-    except MemoryError:
-        raise
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         advice = f"; {repair(folder)}" if (folder / RECORD).is_file() else ""
         raise ValueError(_said(folder, error) + advice) from error
 
@@ -102,9 +103,9 @@ def _load_from_hub(
         why = f"the hub said: {error}" if unreachable is None else f"the hub cannot be reached ({unreachable})"
         said = f"{unknown}, and could not be loaded from the hub with safetensors weights: {why}. {known_names()}"
         raise ValueError(one_line(said)) from error
-    except MemoryError:
-        raise
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         raise ValueError(_said(name, error)) from error
 
 
