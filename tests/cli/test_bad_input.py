@@ -69,7 +69,7 @@ LATER = {
     (*explained(), "--blocks", "chapter"): "blocks: expected 'sentence', 'paragraph', 'line', a number of tokens",
     (*explained(), "--effort", "all"): "effort: expected one of evidence, exact, grouped, certified, got 'all'",
     (*explained(), "--quantize", "int3"): "quantize: expected int8 or none, got 'int3'",
-    (*explained(), "--device", "toaster"): "device: 'toaster' is not usable here",
+    (*explained(), "--device", "toaster"): "device: expected cpu, cuda, cuda:1 or mps, got 'toaster'",
     (*explained(), "--question", "And?", "--answer", "x"): "answer: expected none with several questions, got 'x'",
     (*pruned(), "--policy", "h2o", "--budget", "0"): "budget: expected at least 1 block, got 0",
     (*pruned(), "--policy", "h2o", "--budget", "abc"): "budget: expected 0.1, 12, '0.25 tokens' or '500 tokens'",

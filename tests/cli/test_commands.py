@@ -84,6 +84,7 @@ def test_evaluate_prints_a_table_and_writes_a_result(keepset: Keepset, teacher: 
         (["teacher", "train", "--out", "x", "--preset", "huge"], "unknown preset 'huge'; expected one of smoke"),
         (["teacher", "train", "--out", "x", "--mixture", "all"], "unknown mixture 'all'; expected one of single-hop"),
         (["teacher", "train", "--out", "x", "--optimizer", "sgd"], "unknown optimizer 'sgd'; expected adamw or muon"),
+        (["teacher", "train", "--out", "x", "--device", "toaster"], "device: expected cpu, cuda, cuda:1 or mps, got"),
         (["teacher", "evaluate", "nowhere"], "nowhere: expected a trained teacher (teacher.json), got none"),
         (["reproduce", "everything"], "unknown experiment 'everything'; expected one of teachers"),
         (["reproduce", "--scale", "huge"], "unknown preset 'huge'"),

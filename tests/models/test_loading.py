@@ -296,5 +296,5 @@ def test_wrong_dtypes_and_devices(folder: Path) -> None:
         load_model(folder, dtype="int8")
     with pytest.raises(ValueError, match="dtype: expected float32, bfloat16 or float16, got 'best'"):
         load_model(folder, dtype="best")
-    with pytest.raises(ValueError, match="device: 'warp' is not usable here"):
+    with pytest.raises(ValueError, match="device: expected cpu, cuda, cuda:1 or mps, got 'warp'"):
         load_model(folder, device="warp")
