@@ -7,6 +7,7 @@ behind is cleared away by the next write to the same name, and what another proc
 import ctypes
 import errno
 import glob
+import gzip
 import hashlib
 import json
 import os
@@ -17,6 +18,7 @@ import shlex
 import shutil
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -171,11 +173,16 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def read_json(path: Path, expected: str) -> Any:
-    """What a JSON file holds; ``expected`` says in the error what should have been there."""
+    """What a JSON file holds, or a gzip of one; ``expected`` says in the error what should have been there."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        written = path.read_bytes()
+        return json.loads((gzip.decompress(written) if path.suffix == ".gz" else written).decode("utf-8"))
     except RecursionError as error:
         raise ValueError(f"{path}: expected {expected}, got JSON nested too deeply") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{path}: expected {expected}, got a gzip file that is damaged or none: {error}") from error
+    except OSError as error:
+        raise ValueError(f"{path}: expected {expected}, got: {error.strerror}") from error
     except ValueError as error:  # no JSON, no UTF-8, or a number of thousands of digits
         raise ValueError(f"{path}: expected {expected}, got something else: {error}") from error
 
