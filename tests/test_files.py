@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
+from safetensors import SafetensorError
 
 import keepset.files
 from keepset.files import (
@@ -19,6 +20,7 @@ from keepset.files import (
     replacing_folder,
     write_json,
     write_text,
+    writing_tensors,
 )
 
 KILLED = """
@@ -147,6 +149,19 @@ def test_an_interrupt_while_writing_leaves_the_old_folder(tmp_path: Path) -> Non
         interrupted()
     assert names(tmp_path) == ["folder"]
     assert names(target) == ["inner"]
+
+
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [("I/O error: No space left on device (os error 28)", errno.ENOSPC), ("I/O error: File too large", errno.EIO)],
+)
+def test_what_safetensors_says_of_a_full_disk_is_an_error_of_the_system(tmp_path: Path, said: str, number: int) -> None:
+    with (
+        pytest.raises(OSError, match="new cannot be written, and nothing was kept") as caught,
+        writing_tensors(tmp_path / "new"),
+    ):
+        raise SafetensorError(said)
+    assert caught.value.errno == number
 
 
 class Note(BaseModel):

@@ -27,6 +27,7 @@ from typing import Any, BinaryIO, TypeVar
 import psutil
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ValidationError
+from safetensors import SafetensorError
 
 M = TypeVar("M", bound=BaseModel)
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -100,6 +101,16 @@ def writing_file(path: Path) -> Iterator[Path]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def writing_tensors(path: Path) -> Iterator[None]:
+    """Inside, what safetensors makes of a full disk is an OSError, as everywhere; ``path`` is what was asked for."""
+    try:
+        yield
+    except SafetensorError as error:
+        number = errno.ENOSPC if "No space left" in str(error) else errno.EIO
+        raise OSError(number, f"{path} cannot be written, and nothing was kept: {error}") from error
 
 
 def clear_leftovers(folder: Path, name: str = "*") -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from keepset.files import sha256
 from keepset.models import bundled
@@ -142,6 +143,18 @@ def test_a_disk_that_runs_full_leaves_nothing(entry: BundledModel, monkeypatch: 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(bundled, "_convert", full)
+    with pytest.raises(OSError, match="ran full; nothing was kept"):
+        fetch(NAME)
+    assert left_behind() == []
+
+
+def test_a_disk_that_runs_full_while_weights_are_written_leaves_nothing(
+    entry: BundledModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(PreTrainedModel, "save_pretrained", full)
     with pytest.raises(OSError, match="ran full; nothing was kept"):
         fetch(NAME)
     assert left_behind() == []

@@ -15,6 +15,7 @@ from tokenizers import pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
+from keepset.files import writing_tensors
 from keepset.models.memory import is_out_of_memory
 
 MAGIC = b"GGUF"
@@ -69,7 +70,7 @@ def unpacking() -> dict[str, Any]:
 def convert_gguf(path: Path, folder: Path, dtype: torch.dtype) -> None:
     """Writes the model of a GGUF file to ``folder`` as safetensors, with config, tokenizer and chat template."""
     model, tokenizer = load_gguf(path, dtype)
-    with quiet_transformers():
+    with quiet_transformers(), writing_tensors(folder):
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
 

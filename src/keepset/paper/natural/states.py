@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from keepset.files import replacing_file
+from keepset.files import replacing_file, writing_tensors
 from keepset.models.bundled import cache_folder
 from keepset.models.fingerprint import weights_fingerprint
 from keepset.paper.bench.models import loaded
@@ -77,7 +77,7 @@ class Reader:
         if not path.exists():
             model, tokenizer = loaded(self.name)
             found = _read(model, tokenizer, source, self.layers)
-            with replacing_file(path) as temporary:
+            with replacing_file(path) as temporary, writing_tensors(path):
                 save_file(found, temporary)
         tensors = load_file(path)
         asked = tensors["asked"].split(tensors["asked_lengths"].tolist())
