@@ -1,6 +1,5 @@
 """Keeping what matters: train a router, prune a document, ask it, make texts short."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,9 +7,19 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from keepset.cli.job import Address, Engine, ShardRows, Split, Workers, columns_given, say_finished, stoppable
-from keepset.cli.shared import Device, Model, Quantize, check_asked, err_console, example, out_console, say, topic
+from keepset.cli.shared import (
+    Device,
+    Model,
+    Quantize,
+    check_asked,
+    err_console,
+    example,
+    out_console,
+    say,
+    topic,
+    write_out,
+)
 from keepset.files import check_output, write_text
-from keepset.terminal import harmless
 from keepset.text.reading import check_context, read_context
 
 commands = topic()
@@ -113,8 +122,7 @@ def ask(
     with err_console.status("answering"):
         context = load_pruned_context(pruned, model, device)
         answer = context.ask(question, max_new_tokens)
-    shown = harmless(answer) if out_console.is_terminal else answer  # a file gets what the model wrote
-    sys.stdout.write(f"{shown}\n")  # rich would leave out some control characters
+    write_out(answer)
     err_console.print(context.read_share, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -152,11 +160,12 @@ def compress(
     from keepset.compression.commands import compress_standard_input, compress_text
 
     if str(document) == "-":
-        compress_standard_input(budget, question, device)
+        for part in compress_standard_input(budget, question, device):
+            write_out(part)
         return
     with err_console.status("reading the document"):
         short = compress_text(read_context(document), budget, question, device)
-    typer.echo(short.text)
+    write_out(short.text)
     said = f"{short.tokens_after:,} of {short.tokens_before:,} tokens kept"
     err_console.print(said, markup=False, highlight=False, soft_wrap=True)
 
