@@ -23,6 +23,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from keepset.blocks import Span
+from keepset.terminal import one_line
 from keepset.text.split import Blocks, split_blocks
 
 SEPARATOR = "\n\n"
@@ -119,9 +120,14 @@ def chat_prompt(tokenizer: PreTrainedTokenizerBase, content: str) -> tuple[str, 
 
     Templates may trim the message.
     """
-    chat = tokenizer.apply_chat_template(
-        [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
-    )
+    messages = [{"role": "user", "content": content}]
+    try:
+        chat = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    except Exception as error:  # a template is somebody's program, and fails in any way
+        raise ValueError(
+            f"tokenizer: expected a chat template that takes a user's message alone, got: {one_line(str(error))}; "
+            "set tokenizer.chat_template to another one, or to None"
+        ) from error
     assert isinstance(chat, str)
     said = content.strip()
     if chat.count(said) != 1:
