@@ -232,6 +232,12 @@ def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatc
     assert cache_folder() == Path.home() / ".cache" / "keepset"
 
 
+def test_a_cache_folder_of_nobody_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEEPSET_CACHE", "~nobody0/x")
+    with pytest.raises(ValueError, match="KEEPSET_CACHE: expected a folder, got '~nobody0/x' of somebody"):
+        cache_folder()
+
+
 def test_entries_are_complete() -> None:
     assert list(BUNDLED) == ["smollm2-135m-instruct", "gemma-3-270m", "qwen2.5-coder-1.5b-instruct"]
     assert [len(model.parts) for model in BUNDLED.values()] == [1, 4, 22]
