@@ -6,12 +6,23 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from keepset.cli.job import Address, Engine, ShardRows, Split, Workers, columns_given, say_finished, stoppable
+from keepset.cli.job import (
+    SHARD_ROWS,
+    Address,
+    Engine,
+    ShardRows,
+    Split,
+    Workers,
+    columns_given,
+    say_finished,
+    stoppable,
+)
 from keepset.cli.shared import (
     Device,
     Model,
     Quantize,
     check_asked,
+    check_questions,
     err_console,
     example,
     out_console,
@@ -116,6 +127,7 @@ def ask(
         raise ValueError(
             f"{pruned}: expected a folder written by 'keepset prune', got {'a file' if pruned.exists() else 'none'}"
         )
+    check_questions([question])
 
     from keepset.pruning.commands import load_pruned_context
 
@@ -142,7 +154,7 @@ def compress(
     workers: Workers = None,
     engine: Engine = "local",
     address: Address = None,
-    shard_rows: ShardRows = 256,
+    shard_rows: ShardRows = SHARD_ROWS,
     column: Annotated[
         list[str] | None,
         typer.Option(metavar="<str>", help="text=body: a field has another name in the table; repeat the option."),
@@ -153,7 +165,8 @@ def compress(
     if out is not None:
         _compress_many(document, out, budget, question, device, (workers, engine, address), shard_rows, column, split)
         return
-    if document.is_dir() or workers or address or engine != "local" or column or split:
+    many = workers or address or engine != "local" or shard_rows != SHARD_ROWS or column or split
+    if document.is_dir() or many:
         raise ValueError("out: expected a folder for what is kept of many texts, got none; give one with --out")
     check_context(document)
 

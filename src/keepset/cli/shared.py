@@ -43,6 +43,10 @@ def check_asked(model: str, questions: Sequence[str] = ()) -> None:
     from keepset.models.naming import kind_of_model
 
     kind_of_model(model)
+    check_questions(questions)
+
+
+def check_questions(questions: Sequence[str]) -> None:
     for question in questions:
         if not question.strip():
             raise ValueError(f"question: expected some text, got {question!r}")
