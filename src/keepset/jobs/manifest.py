@@ -62,9 +62,10 @@ def read_manifest(path: Path, kind: Kind[J, Any]) -> Manifest[J] | None:
 
 def check_shard(folder: Path, shard: FinishedShard, command: str) -> None:
     """A shard's table and rejects are as they were written."""
-    again = f"delete it and run the same 'keepset {command}' again to make it anew"
-    rejects = Path("rejects") / Path(shard.file).with_suffix(".jsonl").name
-    for file, expected in ((Path(shard.file), shard.sha256), (rejects, shard.rejects_sha256)):
+    again = f"run the same 'keepset {command}' again to make the shard anew"
+    if (folder / shard.file).exists():  # a shard is made anew where its table is missing, whatever else is wrong
+        again = f"delete {folder / shard.file} and {again}"
+    for file, expected in ((shard.file, shard.sha256), (shard.rejects_file, shard.rejects_sha256)):
         if expected is None:
             continue
         path = folder / file

@@ -57,6 +57,11 @@ class ShardNote(BaseModel):
     job: str
     """Identity of the job that wrote it."""
 
+    @property
+    def rejects_file(self) -> str:
+        """Inside the folder; there is none where nothing was rejected."""
+        return f"rejects/{Path(self.file).stem}.jsonl"
+
 
 class FinishedShard(ShardNote):
     """The same in the manifest, with what shows damage."""

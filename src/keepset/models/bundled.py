@@ -135,7 +135,12 @@ def did_you_mean(name: str) -> str:
 def cache_folder() -> Path:
     """Where fetched models are kept: ``KEEPSET_CACHE``, or ``keepset`` in the user's cache folder."""
     if own := os.environ.get("KEEPSET_CACHE"):
-        return Path(own).expanduser()
+        try:
+            return Path(own).expanduser()
+        except RuntimeError as error:
+            raise ValueError(
+                f"KEEPSET_CACHE: expected a folder, got {own!r} of somebody who has no home here; write the path out"
+            ) from error
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "keepset"
 

@@ -15,6 +15,9 @@ from tokenizers import pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
+from keepset.files import writing_tensors
+from keepset.models.memory import is_out_of_memory
+
 MAGIC = b"GGUF"
 
 PROBE_TEXT = "The code for NARO is 4821.  It's naïve: 3.14, 漢字 🙂\n\n\tx = [1,   2]\n"
@@ -40,9 +43,9 @@ def _load_gguf(path: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, PreTrai
                 output_loading_info=True,
                 **unpacking(),
             )
-    except MemoryError:
-        raise
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         raise ValueError(
             f"{path}: transformers cannot load this GGUF file (architecture "
             f"{metadata.get('general.architecture', 'not stated')!r}): {error}"
@@ -67,7 +70,7 @@ def unpacking() -> dict[str, Any]:
 def convert_gguf(path: Path, folder: Path, dtype: torch.dtype) -> None:
     """Writes the model of a GGUF file to ``folder`` as safetensors, with config, tokenizer and chat template."""
     model, tokenizer = load_gguf(path, dtype)
-    with quiet_transformers():
+    with quiet_transformers(), writing_tensors(folder):
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
 

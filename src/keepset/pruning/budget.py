@@ -68,6 +68,7 @@ class Budget(BaseModel):
     @classmethod
     def parse(cls, text: str) -> "Budget":
         """As a command gets it: ``0.1``, ``12``, ``0.25 tokens`` or ``500 tokens``."""
+        text = text.strip()
         number = text.removesuffix("tokens").strip()
         try:
             if number != text:

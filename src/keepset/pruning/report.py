@@ -63,7 +63,7 @@ class PruneRecord(_OnDisk):
     budget: Budget
     n_tokens: PositiveInt
     """Of the whole document with its chat prefix."""
-    text_tokens: int | None = None
+    text_tokens: PositiveInt | None = None
     """Mode ``text``: tokens of the kept text with its chat prefix, which are read in place of the document's."""
     blocks: tuple[BlockRecord, ...]
     score_seconds: float
@@ -72,7 +72,7 @@ class PruneRecord(_OnDisk):
     """Wall time of the prefill; in a batch, this document's share by tokens."""
 
     @model_validator(mode="after")
-    def _blocks_lie_in_the_document(self) -> Self:
+    def _fits_together(self) -> Self:
         """A record may come from elsewhere: what it says must fit together before anything is computed from it."""
         character = token = 0
         for i, block in enumerate(self.blocks):
@@ -83,6 +83,8 @@ class PruneRecord(_OnDisk):
             character, token = block.stop, block.end_token
         if not self.blocks:
             raise ValueError("expected at least one block, got none")
+        if (self.text_tokens is None) == (self.mode == "text"):
+            raise ValueError(f"expected text_tokens with mode text alone, got {self.text_tokens} with {self.mode}")
         return self
 
     @property

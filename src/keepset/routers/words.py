@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from keepset.files import replacing_file
+from keepset.files import replacing_file, writing_tensors
 from keepset.routers.logistic import fit_logistic
 from keepset.text.lexical import BUCKETS, buckets
 
@@ -51,7 +51,7 @@ def fit_words(texts: Sequence[str], wanted: Tensor) -> WordWeights:
 
 def save_words(model: WordWeights, path: Path) -> None:
     """In half precision: 16 KB."""
-    with replacing_file(path) as temporary:
+    with replacing_file(path) as temporary, writing_tensors(path):
         save_file({name: weight.half().contiguous() for name, weight in model.state_dict().items()}, temporary)
 
 

@@ -1,4 +1,4 @@
-"""What every executor shares: the question, the reading, the cost, and what to do when memory runs out."""
+"""What every executor shares: the question, the reading, and the cost."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -128,12 +128,6 @@ def until(tokens: Tokens, stop: frozenset[int]) -> Tokens:
     """``tokens`` up to, not including, the first one in ``stop``."""
     end = next((i for i, token in enumerate(tokens) if token in stop), len(tokens))
     return tokens[:end]
-
-
-def is_out_of_memory(error: RuntimeError) -> bool:
-    """CUDA has a class for it; the CPU allocator only a message."""
-    text = str(error).lower()
-    return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in text or "can't allocate memory" in text
 
 
 def check_model(model: PreTrainedModel) -> None:

@@ -4,9 +4,10 @@ from collections import defaultdict
 
 import torch
 
-from keepset.interventions.executors.base import Executor, is_out_of_memory
+from keepset.interventions.executors.base import Executor
 from keepset.interventions.executors.layout import Job, Layout, lay_out, read_logits, sequence_tokens
 from keepset.models.masks import block_numbers, keep_table, may_read, model_mask
+from keepset.models.memory import is_out_of_memory
 
 
 class Reference(Executor):
