@@ -55,10 +55,6 @@ class Vocabulary(BaseModel):
     def count_token(self, count: Ids) -> Ids:
         return SPECIALS + self.families + self.members + self.values + count - 1
 
-    def is_value(self, token: int) -> bool:
-        start = SPECIALS + self.families + self.members
-        return start <= token < start + self.values
-
     def name(self, token: int) -> str:
         """A token as a person reads it: ``f3``, ``m0``, ``v12``, ``#4``, ``WRITE``."""
         if not 0 <= token < self.size:
