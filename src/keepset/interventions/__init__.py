@@ -23,7 +23,7 @@ from keepset.interventions.grouped import group_test
 from keepset.interventions.operators import Mask, Operator, Overwrite, View, filler
 from keepset.interventions.probe import Probe, Search
 from keepset.interventions.protocols import answer_logits, dense_prefill, per_layer_masks
-from keepset.interventions.scorers import Confident, ForcedChoice, GoldToken, Greedy, Score, Scorer, TeacherForced
+from keepset.interventions.scorers import Confident, ForcedChoice, GoldToken, Score, Scorer, TeacherForced
 
 __all__ = [
     "Ask",
@@ -37,7 +37,6 @@ __all__ = [
     "Fast",
     "ForcedChoice",
     "GoldToken",
-    "Greedy",
     "Mask",
     "Operator",
     "Overwrite",

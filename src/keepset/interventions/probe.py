@@ -23,7 +23,7 @@ class Probe:
         for i, example in enumerate(examples):
             try:
                 scorer.check(example)
-                executor.check(Ask(example, frozenset(), scorer.continuations(example)), scorer.reserve)
+                executor.check(Ask(example, frozenset(), scorer.continuations(example)))
             except ValueError as error:
                 raise ValueError(f"example {i}: {error}") from error
         self.examples = list(examples)
