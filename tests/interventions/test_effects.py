@@ -123,10 +123,6 @@ def test_group_testing_agrees_where_it_measured(
     grouped = Effects(examples, Fast(model, operator), effort="grouped", threshold=0.25)
     measured = grouped.hidden.measured
     torch.testing.assert_close(grouped.drop[measured], exact.drop[measured], atol=1e-4, rtol=0)
-    missed = (exact.flip | (exact.drop >= 0.25)) & ~(grouped.flip | (grouped.drop >= 0.25))
-    assert grouped.audit.examples == 6
-    assert grouped.audit.missed == int(missed.sum())
-    assert grouped.audit.miss_rate == pytest.approx(int(missed.sum()) / grouped.audit.blocks)
     assert torch.equal(grouped.sufficient, exact.sufficient)
 
 
@@ -152,7 +148,6 @@ def test_certified_effects_fall_back_to_groups(
     # Certified: only the set was measured. Fallen back: singly only what a group did not clear, each alone.
     assert effects.hidden.measured.sum(1).tolist() == [3, 1, 3, 1, 3, 1]
     assert effects.alone.measured.sum(1).tolist() == [3, 1, 3, 1, 3, 1]
-    assert effects.audit.missed == 0
 
 
 def test_a_synthetic_batch_shares_its_forwards(model: PreTrainedModel) -> None:

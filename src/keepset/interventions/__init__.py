@@ -9,7 +9,7 @@
     effects.flip                                       # (B, N) the answer is lost when one block is hidden
     effects.sufficient                                 # (B, N) the answer is given with one block alone
     executor.cost                                      # tokens and forwards it took
-    Effects(examples, executor, TeacherForced(), effort="grouped").audit.miss_rate
+    Effects(examples, executor, TeacherForced(), effort="grouped")
 
 Reading order: ``masks`` (who reads whom), ``operators`` (how a block is removed), ``executors`` (how keep sets
 are run), ``scorers`` (is it still the answer?), ``probe`` (each keep set once), ``effects`` and its cheaper efforts
@@ -17,7 +17,7 @@ are run), ``scorers`` (is it still the answer?), ``probe`` (each keep set once),
 """
 
 from keepset.interventions.certified import Certificate, certify
-from keepset.interventions.effects import Audit, Effects, Effort, check_effort
+from keepset.interventions.effects import Effects, Effort, check_effort
 from keepset.interventions.executors import Ask, Cost, Executor, Fast, Reading, Reference
 from keepset.interventions.grouped import group_test
 from keepset.interventions.operators import Mask, Operator, Overwrite, View, filler
@@ -27,7 +27,6 @@ from keepset.interventions.scorers import Confident, ForcedChoice, GoldToken, Sc
 
 __all__ = [
     "Ask",
-    "Audit",
     "Certificate",
     "Confident",
     "Cost",
