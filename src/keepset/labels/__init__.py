@@ -14,7 +14,7 @@ from keepset.labels.evidence import (
     top_drops,
     top_k,
 )
-from keepset.labels.families import FoundFamily, all_sets, confirm, find_families, one_set
+from keepset.labels.families import FoundFamily, all_sets, confirm, find_families
 
 __all__ = [
     "ESTIMATORS",
@@ -36,7 +36,6 @@ __all__ = [
     "jaccard",
     "keep_sets",
     "label_of",
-    "one_set",
     "recover",
     "task_evidence",
     "top_drops",

@@ -51,15 +51,6 @@ class FoundFamily:
         return frozenset().union(*self.smallest)
 
 
-def one_set(n_blocks: int) -> Search[KeepSet | None]:
-    """One minimal sufficient set; None when the whole context does not give the answer."""
-    everything = frozenset(range(n_blocks))
-    (clean,) = yield [everything]
-    if not clean.correct:
-        return None
-    return (yield from _minimal(everything))
-
-
 def all_sets(n_blocks: int, cap: int = CAP, max_probes: int = MAX_PROBES) -> Search[FoundFamily]:
     """Every minimal sufficient set, up to ``cap`` of them, as far as about ``max_probes`` go."""
     everything = frozenset(range(n_blocks))
