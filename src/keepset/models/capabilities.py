@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-HIDDEN = -1e4
-"""Added to the attention score of what may not be read; exactly zero after the softmax."""
+from keepset.models.masks import Windows, model_mask
 
 PROBE_TOKENS = 12
 PROBE_HIDDEN = slice(4, 8)
@@ -60,7 +59,7 @@ def check_supported(model: PreTrainedModel) -> None:
         )
 
 
-def sliding_windows(model: PreTrainedModel) -> dict[str, int | None] | None:
+def sliding_windows(model: PreTrainedModel) -> Windows:
     """Layer type -> window, for every kind of mask the model needs; None when one plain causal mask serves.
 
     A token reads itself and the ``window - 1`` positions before it; a window of None reads everything. Several
@@ -85,25 +84,6 @@ def position_limit(model: PreTrainedModel) -> int | None:
     """How many positions the model was built for; None when its config does not say."""
     limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     return int(limit) if limit else None
-
-
-def _attention_masks(
-    visible: Tensor, positions: Tensor, windows: dict[str, int | None] | None, dtype: torch.dtype
-) -> Tensor | dict[str, Tensor]:
-    """What to pass as ``attention_mask``: ``visible`` (T, T) bool, cut to each layer type's window by true positions.
-
-    ``positions`` (T) are those of the full context, so tokens may be missing between them.
-    """
-    distance = positions[:, None] - positions[None, :]  # (T, T) query minus key
-
-    def mask(window: int | None) -> Tensor:
-        seen = visible if window is None else visible & (distance < window)
-        return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, HIDDEN)[None, None]
-
-    if windows is None:
-        return mask(None)
-    masks = {kind: mask(window) for kind, window in windows.items()}
-    return masks if len(masks) > 1 else next(iter(masks.values()))
 
 
 def _refusal(model: PreTrainedModel) -> str | None:
@@ -185,8 +165,9 @@ def _probe(model: PreTrainedModel) -> str | None:
     def run(visible: Tensor | None, rows: Tensor) -> Tensor:
         arguments: dict[str, Any] = {}
         if visible is not None:
-            masks = _attention_masks(visible[rows][:, rows], positions[rows], sliding_windows(model), model.dtype)
-            arguments = {"attention_mask": masks, "position_ids": positions[rows][None]}
+            at = positions[rows][None]
+            mask = model_mask(sliding_windows(model), visible[rows][:, rows][None], at, at, model.dtype)
+            arguments = {"attention_mask": mask, "position_ids": at}
         logits: Tensor = model(input_ids=tokens[:, rows], use_cache=False, **arguments).logits[0].float()
         return logits
 
