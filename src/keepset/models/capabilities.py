@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from keepset.models.masks import Windows, model_mask
+from keepset.models.masks import ModelMask, Windows, model_mask
 
 PROBE_TOKENS = 12
 PROBE_HIDDEN = slice(4, 8)
@@ -73,6 +73,19 @@ def sliding_windows(model: PreTrainedModel) -> Windows:
     if not kinds:
         return {"sliding_attention": window}
     return {kind: window if kind == "sliding_attention" else None for kind in sorted(kinds)}
+
+
+def causal_mask(model: PreTrainedModel, positions: Tensor) -> ModelMask | None:
+    """For rows at (B, T) ``positions`` that read all before them, cut to each layer's window.
+
+    None where ``sdpa`` is causal by itself: without a mask of (T, T) it is faster and long contexts fit.
+    """
+    windows = sliding_windows(model)
+    if windows is None and model.config._attn_implementation == "sdpa":
+        return None
+    n = positions.shape[1]
+    causal = torch.ones(1, n, n, dtype=torch.bool, device=positions.device).tril()
+    return model_mask(windows, causal.expand(len(positions), -1, -1), positions, positions, model.dtype)
 
 
 def caches_latents(model: PreTrainedModel) -> bool:
