@@ -99,6 +99,24 @@ def position_limit(model: PreTrainedModel) -> int | None:
     return int(limit) if limit else None
 
 
+def check_vocabulary(model: PreTrainedModel, ids: Tensor, name: str) -> None:
+    """Token ids the model has."""
+    size = int(model.config.get_text_config().vocab_size)
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= size:
+        raise ValueError(f"{name}: expected ids in [0, {size}), got {low} to {high}; use the model's own tokenizer")
+
+
+def check_positions(model: PreTrainedModel, needed: int, name: str, found: str = "") -> None:
+    """No more positions than the model was built for. ``found`` says what they come from."""
+    limit = position_limit(model)
+    if limit is not None and needed > limit:
+        raise ValueError(
+            f"{name}: expected at most {limit} positions (max_position_embeddings of {type(model).__name__}), "
+            f"got {found or needed}; shorten the context or use a model with a longer one"
+        )
+
+
 def _refusal(model: PreTrainedModel) -> str | None:
     """Why the model is known not to work, from its configuration."""
     config = model.config.get_text_config()

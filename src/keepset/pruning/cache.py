@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 
 from keepset.blocks import KeepSet, Span
 from keepset.models.cache import KeysValues, kept, lend
-from keepset.models.capabilities import caches_latents, causal_mask, position_limit, sliding_windows
+from keepset.models.capabilities import caches_latents, causal_mask, check_positions, sliding_windows
 from keepset.models.masks import model_mask
 from keepset.readouts.layers import Layer, shares_layers, visit_layers
 
@@ -236,9 +236,4 @@ def _read(model: PreTrainedModel, stack: Stack, tokens: Tensor, rows: int) -> tu
 
 def check_room(model: PreTrainedModel, used: int, wanted: int) -> None:
     """Dropping tokens frees memory, not positions: what follows stands after the whole document."""
-    limit = position_limit(model)
-    if limit is not None and used + wanted > limit:
-        raise ValueError(
-            f"positions: expected at most {limit} (max_position_embeddings of {type(model).__name__}), got a document "
-            f"of {used} tokens and {wanted} after it; shorten them, or use a model with a longer context"
-        )
+    check_positions(model, used + wanted, "positions", f"a document of {used} tokens and {wanted} after it")

@@ -14,7 +14,13 @@ from transformers import PreTrainedModel
 from keepset.blocks import Span, check_spans
 from keepset.models.attention import Attention, AttentionCall, wrapped_attention
 from keepset.models.cache import KeysValues, lend
-from keepset.models.capabilities import MASKED_ATTENTION, caches_latents, causal_mask, position_limit
+from keepset.models.capabilities import (
+    MASKED_ATTENTION,
+    caches_latents,
+    causal_mask,
+    check_positions,
+    check_vocabulary,
+)
 from keepset.models.masks import ModelMask, additive, expand
 
 CHUNK = 2**22
@@ -263,26 +269,8 @@ def check_inputs(model: PreTrainedModel, tokens: Tensor, blocks: Sequence[Span])
             "pass example.tokens[None] for one example"
         )
     check_vocabulary(model, tokens, "tokens")
-    check_length(model, tokens.shape[1])
+    check_positions(model, tokens.shape[1], "tokens")
     check_blocks(blocks, tokens.shape[1])
-
-
-def check_vocabulary(model: PreTrainedModel, ids: Tensor, name: str) -> None:
-    """Token ids the model has."""
-    size = model.config.get_text_config().vocab_size
-    low, high = int(ids.min()), int(ids.max())
-    if low < 0 or high >= size:
-        raise ValueError(f"{name}: expected ids in [0, {size}), got {low} to {high}; use the model's own tokenizer")
-
-
-def check_length(model: PreTrainedModel, n_tokens: int) -> None:
-    """No more positions than the model was built for."""
-    limit = position_limit(model)
-    if limit is not None and n_tokens > limit:
-        raise ValueError(
-            f"tokens: expected at most {limit} (what {type(model).__name__} was built for), got {n_tokens}; "
-            "shorten the context or use a model with a longer one"
-        )
 
 
 def check_blocks(blocks: Sequence[Span], n_tokens: int) -> None:
