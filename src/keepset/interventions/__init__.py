@@ -11,9 +11,9 @@
     executor.cost                                      # tokens and forwards it took
     Effects(examples, executor, TeacherForced(), effort="grouped")
 
-Reading order: ``masks`` (who reads whom), ``operators`` (how a block is removed), ``executors`` (how keep sets
-are run), ``scorers`` (is it still the answer?), ``probe`` (each keep set once), ``effects`` and its cheaper efforts
-``grouped`` and ``certified``; ``protocols`` for masks that differ by row and layer.
+Reading order: ``operators`` (how a block is removed), ``executors`` (how keep sets are run), ``scorers`` (is it still
+the answer?), ``probe`` (each keep set once), ``effects`` and its cheaper efforts ``grouped`` and ``certified``;
+``protocols`` for masks that differ by row and layer. Who reads whom is in ``keepset.models.masks``.
 """
 
 from keepset.interventions.certified import Certificate, certify

@@ -37,6 +37,8 @@ MATCH = 64
 """Width in which tokens of question and block are compared."""
 HIDDEN = 32
 """Width of the networks that weigh words in common, and those beside matches."""
+MATCHES_SCALE = 10.0
+"""Cosines lie close together; the network sees them spread out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,10 +209,6 @@ class TextRouter(
             question_length_power=self.question_length_power,
             weights_sha256=weights_sha256,
         )
-
-
-MATCHES_SCALE = 10.0
-"""Cosines lie close together; the network sees them spread out."""
 
 
 def load_text_router(folder: Path) -> TextRouter:
