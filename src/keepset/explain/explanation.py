@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from keepset.blocks import KeepSet, Span
 from keepset.explain.answer import Part, Said, Writer, find_said
 from keepset.explain.findings import BlockReport, CostReport, PartReport, Replies
-from keepset.explain.plan import MAX_MINUTES, SHORT_REPLY, make_plan, watched
+from keepset.explain.plan import MAX_MINUTES, SHORT_REPLY, make_plan, progress_bar
 from keepset.explain.report import Report
 from keepset.interventions import Ask, Fast
 from keepset.labels.about import about_answer, about_blocks, about_threshold
@@ -107,7 +107,7 @@ def explain(
     if console is not None:
         console.print(plan.sentence(), highlight=False)
     writer = Writer(executor, tokenizer, prompt)
-    with watched(executor, plan.tokens, console), executor.hold([prompt, prompt.before_question]):
+    with progress_bar(executor, plan.tokens, console), executor.hold([prompt, prompt.before_question]):
         reply = writer.tokens(writer.everything, max_new_tokens)
         said = find_said(tokenizer, reply, answer, prompt)
         lead = prompt.before_question.answer[: -len(prompt.answer)]
