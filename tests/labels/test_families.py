@@ -121,9 +121,6 @@ def test_families_of_a_batch_are_searched_together(ruled_effects: Callable[..., 
         {frozenset({0, 2}), frozenset({1, 3})},
         {frozenset({1})},
     ]
-    assert find_families(probe, [1]) == found[1:]
-    with pytest.raises(ValueError, match="cap, max_probes: expected at least one set and one probe, got 0"):
-        find_families(probe, cap=0)
 
 
 def test_a_lucky_set_is_not_confirmed(ruled_effects: Callable[..., Effects]) -> None:

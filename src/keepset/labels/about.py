@@ -25,7 +25,6 @@ from keepset.text.bm25 import words
 from keepset.text.example import NOT_YET, TextExample, text_example
 from keepset.text.lexical import COMMON, STEM, rarities
 from keepset.text.prompt import encode
-from keepset.text.split import Blocks
 
 LIKELIER, NAMED, GAINED = 0.5, 0.4, 0.007
 """Weights of the three, the last for a nat: those of a logistic regression on 150 paragraphs of SQuAD train articles,
@@ -62,15 +61,11 @@ def about_threshold(model: str) -> float:
 
 
 def about_questions(
-    executor: Executor,
-    tokenizer: PreTrainedTokenizerBase,
-    context: str,
-    questions: Sequence[str],
-    blocks: Blocks = "sentence",
+    executor: Executor, tokenizer: PreTrainedTokenizerBase, context: str, questions: Sequence[str]
 ) -> list[About]:
     """How much the text is about each question. One forward of the text and the questions, and one of the questions
     alone."""
-    examples = [text_example(tokenizer, context, question, NOT_YET, blocks) for question in questions]
+    examples = [text_example(tokenizer, context, question, NOT_YET, "sentence") for question in questions]
     found = [NOTHING_ASKED] * len(examples)
     by_beginning: dict[tuple[int, ...], list[int]] = {}
     for i, example in enumerate(examples):

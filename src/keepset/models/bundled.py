@@ -140,10 +140,10 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "keepset"
 
 
-def fetched(name: str, cache: Path | None = None) -> Path | None:
+def fetched(name: str) -> Path | None:
     """The folder of a model that is completely there, else None."""
     entry = find_bundled(name)
-    folder = _folder(name, cache)
+    folder = _folder(name)
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -154,14 +154,14 @@ def fetched(name: str, cache: Path | None = None) -> Path | None:
     return folder if current else None
 
 
-def fetch(name: str, cache: Path | None = None) -> Path:
+def fetch(name: str) -> Path:
     """Downloads and converts a bundled model; returns its folder. Complete or not at all, and only once."""
     entry = find_bundled(name)
-    folder = _folder(name, cache)
+    folder = _folder(name)
     console = Console(stderr=True, soft_wrap=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.parent / f".{name}.lock"):  # a second fetch waits, then finds the model there
-        if fetched(name, cache):
+        if fetched(name):
             wrong = damage(folder, thorough=True)
             if wrong is None:
                 console.print(f"{name} is already in {folder}", highlight=False)
@@ -270,5 +270,5 @@ def _space_advice(entry: BundledModel) -> str:
     return f"Free some (the model itself will take {stored}), or set KEEPSET_CACHE to a folder on another disk"
 
 
-def _folder(name: str, cache: Path | None) -> Path:
-    return (cache or cache_folder()) / "models" / name
+def _folder(name: str) -> Path:
+    return cache_folder() / "models" / name
