@@ -19,8 +19,8 @@ from keepset.interventions.scorers import GoldToken, Score, Scorer
 Effort = Literal["exact", "certified", "grouped"]
 """How effects are measured."""
 
-THRESHOLD = 0.25
-"""Nats. Masking a block the computation runs through costs a nat or more; the paper's floor is a quarter."""
+FLOOR = 0.25
+"""Nats, as in the paper. Hiding a block the computation runs through costs a nat or more, a spare copy next to nothing."""
 
 
 def check_effort(effort: str) -> None:
@@ -69,7 +69,7 @@ class Effects:
         executor: Executor,
         scorer: Scorer | None = None,
         effort: Effort = "exact",
-        threshold: float = THRESHOLD,
+        threshold: float = FLOOR,
     ) -> None:
         check_effort(effort)
         self.probe = Probe(examples, executor, scorer or GoldToken())

@@ -1,7 +1,8 @@
 """Stage 4: which blocks an answer rests on: evidence sets, the paper's estimators, families, agreement."""
 
+from keepset.interventions.effects import FLOOR
 from keepset.labels.agreement import covered, covers, exact_match, jaccard
-from keepset.labels.estimators import ESTIMATORS, FLOOR, alternatives, floored, recover
+from keepset.labels.estimators import ESTIMATORS, alternatives, floored, recover
 from keepset.labels.evidence import (
     Case,
     Evidence,
