@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from keepset.files import replacing_file, sha256
 from keepset.jobs.outcome import R, Record
+from keepset.terminal import one_line
 
 NOTE = b"keepset"
 """Where a table keeps its ``ShardNote``."""
@@ -87,7 +88,7 @@ def read_rows(path: Path, record: type[R]) -> Iterator[R]:
     except (OSError, pa.ArrowInvalid, ValidationError) as error:
         raise ValueError(
             f"{path}: expected a table with {', '.join(record.model_fields)}, got none that can be read "
-            f"({' '.join(str(error).split())}); delete it and run the same command again to make it anew"
+            f"({one_line(str(error))}); delete it and run the same command again to make it anew"
         ) from error
 
 
