@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperOption
 from keepset.cli.job import Address, Engine, ShardRows, Split, Workers, columns_given, say_finished, stoppable
 from keepset.cli.shared import Device, Model, Quantize, check_asked, err_console, example, out_console, say, topic
 from keepset.files import check_output, write_text
-from keepset.terminal import harmless
+from keepset.terminal import harmless, print_line
 from keepset.text.reading import check_context, read_context
 
 commands = topic()
@@ -115,7 +115,7 @@ def ask(
         answer = context.ask(question, max_new_tokens)
     shown = harmless(answer) if out_console.is_terminal else answer  # a file gets what the model wrote
     sys.stdout.write(f"{shown}\n")  # rich would leave out some control characters
-    err_console.print(context.read_share, markup=False, highlight=False, soft_wrap=True)
+    print_line(err_console, context.read_share)
 
 
 @commands.command(epilog=example("keepset compress letter.txt --budget 0.25"))
@@ -157,8 +157,7 @@ def compress(
     with err_console.status("reading the document"):
         short = compress_text(read_context(document), budget, question, device)
     typer.echo(short.text)
-    said = f"{short.tokens_after:,} of {short.tokens_before:,} tokens kept"
-    err_console.print(said, markup=False, highlight=False, soft_wrap=True)
+    print_line(err_console, f"{short.tokens_after:,} of {short.tokens_before:,} tokens kept")
 
 
 def _compress_many(

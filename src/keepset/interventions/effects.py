@@ -20,7 +20,7 @@ Effort = Literal["exact", "certified", "grouped"]
 """How effects are measured."""
 
 FLOOR = 0.25
-"""Nats, as in the paper. Hiding a block the computation runs through costs a nat or more, a spare copy next to nothing."""
+"""Nats, the paper's. Hiding a block on the way to the answer costs a nat or more, a spare copy next to nothing."""
 
 
 def check_effort(effort: str) -> None:

@@ -14,7 +14,7 @@ from keepset.blocks import Span
 from keepset.policies.policy import Regime
 from keepset.pruning.budget import Budget
 from keepset.pruning.cache import EvictionMode, KeptCache, kept_positions
-from keepset.terminal import one_line
+from keepset.terminal import one_line, print_line
 from keepset.text.prompt import Characters
 
 SHOWN = 70
@@ -160,7 +160,7 @@ class PruneReport(_OnDisk):
             table.add_row(*numbers, block.why, Text(text[:SHOWN]), style=None if block.kept else "dim")
         console.print(table)
         for line in self.lines():
-            console.print(one_line(line), markup=False, highlight=False, soft_wrap=True)
+            print_line(console, line)
 
     def lines(self) -> list[str]:
         record, kept = self.record, sum(block.kept for block in self.record.blocks)
