@@ -33,10 +33,6 @@ class Score:
 class Scorer(ABC):
     """Judges keep sets of examples."""
 
-    def check(self, example: Example) -> None:
-        """Raises ValueError when ``example`` cannot be scored. Called before any work is spent."""
-        self.continuations(example)
-
     def score(self, executor: Executor, pairs: Sequence[tuple[Example, KeepSet]]) -> list[Score]:
         """One score per pair, by reading continuations."""
         asks = [Ask(example, keep, self.continuations(example)) for example, keep in pairs]
@@ -50,7 +46,7 @@ class Scorer(ABC):
 
     @abstractmethod
     def continuations(self, example: Example) -> tuple[Tokens, ...]:
-        """What has to be read."""
+        """What has to be read. Raises ValueError when ``example`` cannot be scored."""
 
     @abstractmethod
     def judge(self, example: Example, reading: Reading) -> Score: ...
