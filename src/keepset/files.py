@@ -25,7 +25,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import psutil
 from filelock import FileLock, Timeout
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError
 
 M = TypeVar("M", bound=BaseModel)
@@ -41,6 +41,12 @@ LONGEST_NAME = 200
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """For ``renameat2`` of Linux."""
+
+
+class Frozen(BaseModel):
+    """What is written to files and read back: no field changes, and an unknown one is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 @contextmanager

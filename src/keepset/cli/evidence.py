@@ -70,7 +70,8 @@ def explain(
     check_asked(model, question)
 
     from keepset.explain import explain_file
-    from keepset.explain.report import html_page, json_text
+    from keepset.explain.page import html_page
+    from keepset.explain.report import json_text
     from keepset.models.quantize import check_quantize
 
     reports = explain_file(context, model, question, answer, blocks, effort, device, yes, check_quantize(quantize))

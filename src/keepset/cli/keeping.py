@@ -31,6 +31,7 @@ from keepset.cli.shared import (
     write_out,
 )
 from keepset.files import check_output, write_text
+from keepset.terminal import print_line
 from keepset.text.reading import check_context, read_context
 
 commands = topic()
@@ -135,7 +136,7 @@ def ask(
         context = load_pruned_context(pruned, model, device)
         answer = context.ask(question, max_new_tokens)
     write_out(answer)
-    err_console.print(context.read_share, markup=False, highlight=False, soft_wrap=True)
+    print_line(err_console, context.read_share)
 
 
 @commands.command(epilog=example("keepset compress letter.txt --budget 0.25"))
@@ -179,8 +180,7 @@ def compress(
     with err_console.status("reading the document"):
         short = compress_text(read_context(document), budget, question, device)
     write_out(short.text)
-    said = f"{short.tokens_after:,} of {short.tokens_before:,} tokens kept"
-    err_console.print(said, markup=False, highlight=False, soft_wrap=True)
+    print_line(err_console, f"{short.tokens_after:,} of {short.tokens_before:,} tokens kept")
 
 
 def _compress_many(

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from keepset.terminal import harmless, one_line
+from keepset.terminal import harmless, print_line
 
 MARKUP: Literal["markdown"] = "markdown"
 """Of help texts."""
@@ -61,4 +61,4 @@ def write_out(text: str) -> None:
 
 def say(text: str) -> None:
     """A line that may hold a name somebody else chose."""
-    out_console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)
+    print_line(out_console, text)

@@ -5,9 +5,7 @@ import json
 from pathlib import Path
 from typing import Any, Generic
 
-from pydantic import BaseModel, ConfigDict
-
-from keepset.files import sha256
+from keepset.files import Frozen, sha256
 from keepset.jobs.kinds import J, Kind
 from keepset.jobs.tables import FinishedShard
 
@@ -18,10 +16,8 @@ CHECK = "sha256"
 """Field of the stored manifest."""
 
 
-class Manifest(BaseModel, Generic[J]):
+class Manifest(Frozen, Generic[J]):
     """``manifest.json``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: int = SCHEMA_VERSION
     command: str

@@ -13,7 +13,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 from keepset.models.bundled import fetch, fetched
 from keepset.models.capabilities import check_supported
 from keepset.models.device import check_device
-from keepset.models.gguf_file import PROBE_TEXT, check_complete, load_gguf, quiet_transformers
+from keepset.models.every_load import PROBE_TEXT, check_complete, quiet_transformers
+from keepset.models.gguf_file import load_gguf
 from keepset.models.memory import is_out_of_memory
 from keepset.models.naming import kind_of_model, known_names, model_path
 from keepset.models.quantize import Quantize, check_quantize, quantized

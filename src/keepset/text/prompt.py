@@ -120,8 +120,8 @@ def unchanging_tokens(tokenizer: PreTrainedTokenizerBase, write: Callable[[str],
     return shared
 
 
-def common_length(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens both begin with."""
+def common_length(one: Sequence[object], other: Sequence[object]) -> int:
+    """How many tokens, or other pieces, both begin with."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
@@ -201,9 +201,10 @@ def check_characters(name: str, value: object) -> None:
         raise ValueError(f"{name}: expected text in UTF-8, got bytes that are not: {short(value)}") from error
 
 
-def short(text: str) -> str:
-    """A text for an error message."""
-    return repr(text if len(text) <= 60 else f"{text[:57]}...")
+def short(value: object) -> str:
+    """A text or another value for an error message."""
+    written = repr(value)
+    return written if len(written) <= 60 else f"{written[:57]}..."
 
 
 def token_spans(offsets: Sequence[Characters], places: Sequence[Characters], cut: int) -> list[Span]:
