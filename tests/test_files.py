@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
+from safetensors import SafetensorError
 
 import keepset.files
 from keepset.files import (
@@ -19,8 +20,11 @@ from keepset.files import (
     replacing_folder,
     write_json,
     write_text,
+    writing_tensors,
 )
 
+LONG = "ü" * 120
+"""Of 240 bytes: a file may have such a name, and nothing much longer."""
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -149,6 +153,19 @@ def test_an_interrupt_while_writing_leaves_the_old_folder(tmp_path: Path) -> Non
     assert names(target) == ["inner"]
 
 
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [("I/O error: No space left on device (os error 28)", errno.ENOSPC), ("I/O error: File too large", errno.EIO)],
+)
+def test_what_safetensors_says_of_a_full_disk_is_an_error_of_the_system(tmp_path: Path, said: str, number: int) -> None:
+    with (
+        pytest.raises(OSError, match="new cannot be written, and nothing was kept") as caught,
+        writing_tensors(tmp_path / "new"),
+    ):
+        raise SafetensorError(said)
+    assert caught.value.errno == number
+
+
 class Note(BaseModel):
     number: int
 
@@ -239,14 +256,30 @@ def test_a_folder_being_replaced_is_never_missing(
     assert not can_exchange or not any(missing)
 
 
-def test_killed_between_two_renames_the_old_folder_comes_back(tmp_path: Path) -> None:
-    target = tmp_path / "folder"
+@pytest.mark.parametrize("name", ["folder", LONG])
+def test_killed_between_two_renames_the_old_folder_comes_back(tmp_path: Path, name: str) -> None:
+    target = tmp_path / name
     fill(target, "old")
     killed("gap", target)
     assert not target.exists(), "else nothing was tested"
     with replacing_folder(target):
         assert names(target) == ["inner"]
-    assert names(tmp_path) == ["folder"]
+    assert names(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("what", ["writing", "file"])
+def test_what_a_kill_leaves_of_a_long_name_is_cleared_and_that_of_its_like_is_not(tmp_path: Path, what: str) -> None:
+    alike = f"{LONG[:-1]}x"
+    for name in (LONG, alike):
+        killed(what, tmp_path / name)
+    assert len(names(tmp_path)) == 2
+    if what == "file":
+        write_text(tmp_path / LONG, "new")
+    else:
+        fill(tmp_path / LONG, "new")
+    left, written = names(tmp_path)
+    assert written == LONG
+    assert left.startswith(f".{LONG[:100]}-")
 
 
 @pytest.mark.parametrize(("what", "name"), [("writing", "folder"), ("file", "a.txt")])

@@ -6,7 +6,7 @@ behind is cleared away by the next write to the same name, and what another proc
 
 import ctypes
 import errno
-import glob
+import gzip
 import hashlib
 import json
 import os
@@ -17,6 +17,7 @@ import shlex
 import shutil
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,8 @@ from typing import Any, BinaryIO, TypeVar
 
 import psutil
 from filelock import FileLock, Timeout
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors import SafetensorError
 
 M = TypeVar("M", bound=BaseModel)
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -41,6 +43,12 @@ AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """For ``renameat2`` of Linux."""
 
 
+class Frozen(BaseModel):
+    """What is written to files and read back: no field changes, and an unknown one is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
 @contextmanager
 def replacing_folder(target: Path) -> Iterator[Path]:
     """A temporary folder that becomes ``target`` when the block ends well, and vanishes otherwise.
@@ -49,7 +57,7 @@ def replacing_folder(target: Path) -> Iterator[Path]:
     between, the next call puts it back.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    clear_leftovers(target.parent, glob.escape(target.name))
+    clear_leftovers(target.parent, target.name)
     temporary = _temporary(target)
     temporary.mkdir()
     aside = temporary.with_suffix(".old")
@@ -80,7 +88,7 @@ def replacing_file(path: Path) -> Iterator[Path]:
     A symbolic link at ``path`` is replaced; what it points to stays as it is.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    clear_leftovers(path.parent, glob.escape(path.name))
+    clear_leftovers(path.parent, path.name)
     with writing_file(path) as temporary:
         yield temporary
 
@@ -88,8 +96,7 @@ def replacing_file(path: Path) -> Iterator[Path]:
 @contextmanager
 def writing_file(path: Path) -> Iterator[Path]:
     """The same without clearing up, which looks through the whole folder: for many files, after ``clear_leftovers``."""
-    short = path.name.encode("utf-8", errors="surrogateescape")[:LONGEST_NAME].decode("utf-8", errors="ignore")
-    temporary = _temporary(path.with_name(short))
+    temporary = _temporary(path)
     os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | NO_FOLLOW, 0o666))
     try:
         yield temporary
@@ -100,13 +107,26 @@ def writing_file(path: Path) -> Iterator[Path]:
         raise
 
 
-def clear_leftovers(folder: Path, name: str = "*") -> None:
+@contextmanager
+def writing_tensors(path: Path) -> Iterator[None]:
+    """Inside, what safetensors makes of a full disk is an OSError, as everywhere; ``path`` is what was asked for."""
+    try:
+        yield
+    except SafetensorError as error:
+        number = errno.ENOSPC if "No space left" in str(error) else errno.EIO
+        raise OSError(number, f"{path} cannot be written, and nothing was kept: {error}") from error
+
+
+def clear_leftovers(folder: Path, name: str | None = None) -> None:
     """Removes what killed processes left of ``name`` (of everything, without one); an old folder comes back."""
-    for path in folder.glob(f".{name}.*"):
+    for path in folder.glob(".*"):
         owner = OWNER.search(path.name)
         if owner is None or not _left_over(path, owner):
             continue
-        target = path.with_name(path.name[1 : owner.start()])
+        short = path.name[1 : owner.start()]
+        if name is not None and short != _short(name):
+            continue
+        target = path.with_name(name or short)
         if owner[3] == "old" and not target.exists():
             os.replace(path, target)
         elif path.is_dir() and not path.is_symlink():
@@ -171,11 +191,16 @@ def write_json(path: Path, data: Any) -> None:
 
 
 def read_json(path: Path, expected: str) -> Any:
-    """What a JSON file holds; ``expected`` says in the error what should have been there."""
+    """What a JSON file holds, or a gzip of one; ``expected`` says in the error what should have been there."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        written = path.read_bytes()
+        return json.loads((gzip.decompress(written) if path.suffix == ".gz" else written).decode("utf-8"))
     except RecursionError as error:
         raise ValueError(f"{path}: expected {expected}, got JSON nested too deeply") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise ValueError(f"{path}: expected {expected}, got a gzip file that is damaged or none: {error}") from error
+    except OSError as error:
+        raise ValueError(f"{path}: expected {expected}, got: {error.strerror}") from error
     except ValueError as error:  # no JSON, no UTF-8, or a number of thousands of digits
         raise ValueError(f"{path}: expected {expected}, got something else: {error}") from error
 
@@ -231,7 +256,15 @@ def sha256(path: Path) -> str:
 
 
 def _temporary(target: Path) -> Path:
-    return target.with_name(f".{target.name}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    return target.with_name(f".{_short(target.name)}.{_host()}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+
+def _short(name: str) -> str:
+    """``name`` as it stands in a temporary one: a long one is cut, and told from others by its hash."""
+    written = name.encode("utf-8", errors="surrogateescape")
+    if len(written) <= LONGEST_NAME:
+        return name
+    return f"{written[:LONGEST_NAME].decode('utf-8', errors='ignore')}-{hashlib.sha256(written).hexdigest()[:8]}"
 
 
 def _host() -> str:

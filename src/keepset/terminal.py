@@ -2,6 +2,8 @@
 
 import re
 
+from rich.console import Console
+
 STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters but tab and line break; embeddings, overrides and isolates, which turn the order in which later
 characters are shown; and halves of surrogate pairs, which cannot be written at all."""
@@ -15,3 +17,8 @@ def harmless(text: str) -> str:
 def one_line(text: str) -> str:
     """``text`` without line breaks, harmless: for tables and error messages."""
     return harmless(" ".join(text.split()))
+
+
+def print_line(console: Console, text: str) -> None:
+    """``text`` as one line that is neither marked up nor broken: it may hold a name somebody else chose."""
+    console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)

@@ -49,6 +49,10 @@ AT_ONCE = {
     (*pruned(), "--text", "/nowhere/kept.txt"): "expected the folder /nowhere to exist",
     ("ask", "nowhere", "Who?"): "nowhere: expected a folder written by 'keepset prune', got none",
     ("ask", "text.txt", "Who?"): "text.txt: expected a folder written by 'keepset prune', got a file",
+    ("ask", "folder", " "): "question: expected some text, got ' '",
+    ("compress", "text.txt", "--shard-rows", "9"): "out: expected a folder for what is kept of many texts, got none",
+    ("label", "rows.jsonl", *MODEL, "--estimate", "--engine", "ray"): "estimate: expected none of --engine, --address",
+    ("label", "rows.jsonl", *MODEL, "--estimate", "--shard-rows", "9"): "estimate: expected none of --engine",
     ("compress", "nowhere.txt"): NO_FILE,
     ("compress", "binary.txt"): NOT_TEXT,
     ("compress", "empty.txt"): NOTHING,
@@ -69,7 +73,7 @@ LATER = {
     (*explained(), "--blocks", "chapter"): "blocks: expected 'sentence', 'paragraph', 'line', a number of tokens",
     (*explained(), "--effort", "all"): "effort: expected one of evidence, exact, grouped, certified, got 'all'",
     (*explained(), "--quantize", "int3"): "quantize: expected int8 or none, got 'int3'",
-    (*explained(), "--device", "toaster"): "device: 'toaster' is not usable here",
+    (*explained(), "--device", "toaster"): "device: expected cpu, cuda, cuda:1 or mps, got 'toaster'",
     (*explained(), "--question", "And?", "--answer", "x"): "answer: expected none with several questions, got 'x'",
     (*pruned(), "--policy", "h2o", "--budget", "0"): "budget: expected at least 1 block, got 0",
     (*pruned(), "--policy", "h2o", "--budget", "abc"): "budget: expected 0.1, 12, '0.25 tokens' or '500 tokens'",
@@ -132,6 +136,39 @@ def test_a_mistake_is_one_clear_line(
     assert error.startswith("error: ")
     assert "Traceback" not in printed.err
     assert sorted(folder.rglob("*")) == before, "nothing is written"
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (MemoryError(), "(Python has no more)"),
+        (
+            RuntimeError("DefaultCPUAllocator: not enough memory: 9 GB\nat"),
+            "(DefaultCPUAllocator: not enough memory: 9 GB)",
+        ),
+    ],
+)
+def test_too_little_memory_is_one_clear_line(
+    error: Exception, why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("keepset.cli.app", fail)
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 1
+    said = f"error: memory: expected enough for the model and the text, got too little {why}; take a smaller model"
+    assert capsys.readouterr().err.startswith(said)
+
+
+def test_a_fault_of_the_program_is_shown_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("shapes differ")
+
+    monkeypatch.setattr("keepset.cli.app", fail)
+    with pytest.raises(RuntimeError, match="shapes differ"):
+        main()
 
 
 @pytest.mark.parametrize(("arguments", "said"), USAGE.items(), ids=lambda value: str(value)[:60])

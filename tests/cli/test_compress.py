@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from keepset.cli import main
 from keepset.compression import commands
@@ -77,6 +78,23 @@ def test_standard_input_gives_what_a_file_gives(
     monkeypatch.setattr(sys, "stdin", Piped(TEXT.encode()))
     assert run(monkeypatch, "-", "--budget", "0.4") == 0
     assert capsys.readouterr().out == tiny_compressor().compress(TEXT, 0.4).text + "\n"
+
+
+@pytest.mark.parametrize("source", ["file", "-"])
+def test_a_file_gets_the_text_as_it_is_and_a_terminal_is_not_steered(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    coloured = "The \x1b[31mpier\x1b[0m was rebuilt in 1931.\r\nIt burned down."
+    (tmp_path / "coloured.txt").write_bytes(coloured.encode())
+    given = "-" if source == "-" else str(tmp_path / "coloured.txt")
+    printed = []
+    for terminal in (False, True):
+        monkeypatch.setattr("keepset.cli.shared.out_console", Console(force_terminal=terminal))
+        monkeypatch.setattr(sys, "stdin", Piped(coloured.encode()))
+        assert run(monkeypatch, given, "--budget", "1.0") == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == coloured + "\n"
+    assert printed[1] == "The \\x1b[31mpier\\x1b[0m was rebuilt in 1931.\nIt burned down.\n"
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_text_does_not_steer_the_terminal(keepset: Keepset, tmp_path: Path, monk
     assert HOSTILE in (tmp_path / "kept.txt").read_text(encoding="utf-8"), "a file keeps the text"
     monkeypatch.setattr("keepset.pruning.context.PrunedContext.ask", lambda *_: HOSTILE)
     assert keepset("ask", "doc.pruned", "Which?")[1] == f"{HOSTILE}\n", "so does a pipe"
-    monkeypatch.setattr("keepset.cli.keeping.out_console", Console(force_terminal=True, color_system=None))
+    monkeypatch.setattr("keepset.cli.shared.out_console", Console(force_terminal=True, color_system=None))
     shown = keepset("ask", "doc.pruned", "Which?")[1]
     assert shown == r"\x1b]0;owned\x07 \x1b[2J \u202eevil" + "\n"
     code, _, error = keepset("ask", f"{HOSTILE}\nno such folder", "Which?")

@@ -117,6 +117,13 @@ def test_a_stream_comes_out_part_by_part_before_it_ends() -> None:
     assert all(sentence in TEXT for sentence in sentences_of(first))
 
 
+def test_a_stream_without_paragraphs_comes_out_before_it_ends() -> None:
+    line = TEXT.replace("\n", " ") + "\n"
+    left = iter([line] * 9)
+    next(compress_stream(left, tiny_compressor(), 0.4, part=len(line)))
+    assert len(list(left)) == 6, "two lines were a part, and the one after them said so"
+
+
 @pytest.mark.parametrize("text", ["", "  \n "])
 def test_no_text_is_one_clear_line(text: str) -> None:
     with pytest.raises(ValueError, match="text: expected some text to compress"):

@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from keepset.explain.findings import BlockReport, CostReport, PartReport, Replies
-from keepset.explain.report import Report, html_page, json_text
+from keepset.explain.page import html_page
+from keepset.explain.report import Report, json_text
 from keepset.explain.terminal import bar
 from keepset.explain.words import ANYWAY, NOT_FROM_TEXT, NOT_IN_TEXT, POINTS, cited, cost_line, number_list, verdict
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from keepset.explain.report import html_page
+from keepset.explain.page import html_page
 from keepset.explore.explorer import Limits
 from keepset.explore.samples import SAMPLES
 from keepset.explore.server import free_port, serve

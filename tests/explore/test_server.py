@@ -73,6 +73,13 @@ def test_without_gradio_the_command_says_what_to_install(monkeypatch: pytest.Mon
     assert "pip install 'keepset[explore]'" in str(result.exception)
 
 
+def test_results_without_claims_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "find_spec", lambda name: name)
+    result = CliRunner().invoke(app, ["explore", "--results", str(tmp_path)])
+    assert isinstance(result.exception, ValueError)
+    assert str(result.exception).startswith("results: expected a folder with claims.json, as 'keepset report' writes")
+
+
 def test_the_repository_has_claims_and_their_figures(tmp_path: Path) -> None:
     found = read_claims(ROOT / "docs" / "results")
     assert found is not None

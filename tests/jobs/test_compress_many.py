@@ -1,5 +1,6 @@
 """Many texts made short: the same job as labelling, so the same promises, with files for a folder of texts."""
 
+import errno
 import gzip
 import json
 import os
@@ -66,6 +67,22 @@ def test_what_is_no_text_is_a_reject(compress: Compress, tmp_path: Path) -> None
         "name-?.txt": "file: expected a name in UTF-8, got other bytes",
     }
     assert not any(b"under the mat" in content for content in contents(out).values())
+
+
+def test_a_folder_that_cannot_be_read_is_not_passed_over(
+    compress: Compress, reports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (reports / "closed").mkdir()
+    listed = os.scandir
+
+    def refused(path: Any) -> Any:
+        if Path(path).name == "closed":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(ValueError, match="closed: expected a folder that can be read, got: Permission denied; make it"):
+        compress(reports, tmp_path / "out")
 
 
 def as_jsonl(folder: Path, rows: list[dict[str, Any]]) -> Path:

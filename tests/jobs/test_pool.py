@@ -180,6 +180,12 @@ def test_wrong_engines_are_refused(arguments: tuple[Any, ...], text: str) -> Non
         check_engine(*arguments)
 
 
+def test_an_unknown_device_is_refused_before_there_is_a_cluster(tmp_path: Path) -> None:
+    pool = open_pool(Squares(tmp_path), "ray", 1, device="toaster")
+    with pytest.raises(ValueError, match="device: expected cpu, cuda, cuda:1 or mps, got 'toaster'"), pool:
+        pass
+
+
 @pytest.mark.skipif(find_spec("ray") is not None, reason="there is the package ray")
 def test_without_ray_it_says_what_to_install(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"pip install 'keepset\[ray\]'"):

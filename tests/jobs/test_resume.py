@@ -249,8 +249,24 @@ def test_a_broken_table_is_named(tiny: Loaded, data: Path, tmp_path: Path, quick
     out = tmp_path / "out"
     label(data, tiny, out)
     (out / "data" / "shard-00000.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ValueError, match=r"shard-00000.parquet: expected the bytes that were written .* delete it and"):
+    with pytest.raises(ValueError, match=r"shard-00000.parquet: expected the bytes that were written .* delete "):
         label(data, tiny, out)
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"{}"), Path.unlink])
+def test_what_is_said_of_broken_rejects_makes_them_whole(
+    tiny: Loaded, write: Write, tmp_path: Path, quick: list[int], damage: Callable[[Path], object]
+) -> None:
+    data, out = write(row(1), {"question": "no context"}, row(3)), tmp_path / "out"
+    label(data, tiny, out)
+    before = contents(out)
+    damage(out / "rejects" / "shard-00000.jsonl")
+    table = out / "data" / "shard-00000.parquet"
+    with pytest.raises(ValueError, match=rf"shard-00000\.jsonl: expected .*delete {table} and run the same"):
+        label(data, tiny, out)
+    table.unlink()
+    label(data, tiny, out)
+    assert contents(out) == before
 
 
 def test_two_processes_do_not_share_a_folder(tiny: Loaded, data: Path, tmp_path: Path) -> None:

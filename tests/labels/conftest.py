@@ -25,7 +25,7 @@ class NoModel:
 
     max_tokens = 10_000
 
-    def check(self, ask: object, reserve: int) -> None:
+    def check(self, ask: object) -> None:
         pass
 
     @contextmanager

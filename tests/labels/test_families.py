@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from keepset.blocks import Family, KeepSet
 from keepset.interventions import Effects
-from keepset.labels.families import FoundFamily, all_sets, confirm, find_families, one_set
+from keepset.labels.families import FoundFamily, all_sets, confirm, find_families
 from tests.searches import Rule, run_search
 
 
@@ -42,13 +42,6 @@ def test_all_sets_are_those_of_brute_force(drawn: tuple[int, Family]) -> None:
     assert found.sets == known == brute_force(n, holds(known))
     assert found.complete
     assert found.probes == asked
-
-
-@given(families)
-def test_one_set_is_one_of_them(drawn: tuple[int, Family]) -> None:
-    n, known = drawn
-    found, _ = run_search(one_set(n), holds(known))
-    assert found in known
 
 
 def copies(*places: tuple[int, ...]) -> Family:
@@ -107,7 +100,6 @@ def test_a_wide_tree_is_cut_off_and_said() -> None:
 
 def test_a_wrong_clean_answer_has_no_family() -> None:
     assert run_search(all_sets(7), lambda keep: False)[0] == FoundFamily(frozenset(), True, 1)
-    assert run_search(one_set(7), lambda keep: False)[0] is None
 
 
 def test_the_label_is_the_union_of_the_smallest_sets() -> None:
@@ -129,9 +121,6 @@ def test_families_of_a_batch_are_searched_together(ruled_effects: Callable[..., 
         {frozenset({0, 2}), frozenset({1, 3})},
         {frozenset({1})},
     ]
-    assert find_families(probe, [1]) == found[1:]
-    with pytest.raises(ValueError, match="cap, max_probes: expected at least one set and one probe, got 0"):
-        find_families(probe, cap=0)
 
 
 def test_a_lucky_set_is_not_confirmed(ruled_effects: Callable[..., Effects]) -> None:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from keepset.files import sha256
 from keepset.models import bundled
@@ -147,6 +148,18 @@ def test_a_disk_that_runs_full_leaves_nothing(entry: BundledModel, monkeypatch: 
     assert left_behind() == []
 
 
+def test_a_disk_that_runs_full_while_weights_are_written_leaves_nothing(
+    entry: BundledModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(PreTrainedModel, "save_pretrained", full)
+    with pytest.raises(OSError, match="ran full; nothing was kept"):
+        fetch(NAME)
+    assert left_behind() == []
+
+
 def test_what_a_kill_left_is_cleared_by_the_next_fetch(
     entry: BundledModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +230,12 @@ def test_the_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatc
     assert cache_folder() == tmp_path / "xdg" / "keepset"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder() == Path.home() / ".cache" / "keepset"
+
+
+def test_a_cache_folder_of_nobody_is_one_clear_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEEPSET_CACHE", "~nobody0/x")
+    with pytest.raises(ValueError, match="KEEPSET_CACHE: expected a folder, got '~nobody0/x' of somebody"):
+        cache_folder()
 
 
 def test_entries_are_complete() -> None:

@@ -8,7 +8,7 @@ import gguf
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from keepset.models import loading
 from keepset.models.bundled import BUNDLED
@@ -158,6 +158,21 @@ def test_broken_files_are_one_clear_line(folder: Path, tmp_path: Path, file: str
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "error", [MemoryError("all taken"), RuntimeError("DefaultCPUAllocator: can't allocate memory: ...")]
+)
+def test_too_little_memory_is_no_fault_of_the_files(
+    folder: Path, tiny_gguf: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*args: object, **kwargs: object) -> None:
+        raise error
+
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", fail)
+    for source in (folder, tiny_gguf):
+        with pytest.raises(type(error), match=str(error)):
+            load_model(source)
+
+
 def test_a_tokenizer_without_words_is_refused(folder: Path, tmp_path: Path) -> None:
     for path in folder.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
@@ -281,5 +296,5 @@ def test_wrong_dtypes_and_devices(folder: Path) -> None:
         load_model(folder, dtype="int8")
     with pytest.raises(ValueError, match="dtype: expected float32, bfloat16 or float16, got 'best'"):
         load_model(folder, dtype="best")
-    with pytest.raises(ValueError, match="device: 'warp' is not usable here"):
+    with pytest.raises(ValueError, match="device: expected cpu, cuda, cuda:1 or mps, got 'warp'"):
         load_model(folder, device="warp")

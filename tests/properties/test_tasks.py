@@ -19,10 +19,11 @@ from keepset.paper.testbed.tasks.duplicate import Duplicate
 from keepset.paper.testbed.tasks.latest_write import LatestWrite
 from keepset.paper.testbed.tasks.mixture import sample_mixture, shares
 from keepset.paper.testbed.tasks.multihop import Multihop, Order
-from keepset.paper.testbed.tasks.oracle import Record, oracle_answer, oracle_family, read_query, read_records
+from keepset.paper.testbed.tasks.oracle import Record, read_query, read_records
 from keepset.paper.testbed.tasks.sheet import encode
 from keepset.paper.testbed.tasks.unique import Unique
 from keepset.paper.testbed.tasks.vocabulary import WRITE
+from tests.oracle import oracle_answer, oracle_family
 
 SEEDS = st.integers(0, 2**63 - 1)
 VOCABULARY = Vocabulary(families=8, members=8, values=16)

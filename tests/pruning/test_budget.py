@@ -22,6 +22,7 @@ def test_bare_numbers() -> None:
     [
         ("0.1", Budget.share_of_blocks(0.1)),
         ("12", Budget.blocks(12)),
+        (" 12 ", Budget.blocks(12)),
         ("0.25 tokens", Budget.share_of_tokens(0.25)),
         ("500 tokens", Budget.tokens(500)),
     ],

@@ -131,7 +131,8 @@ def saved(model: PreTrainedModel, tmp_path: Path) -> Path:
     router = make_router(model)
     tokens, blocks = documents(4, 8)
     router.standardise([block_features(model, tokens, blocks, layers=1)])
-    router.save_pretrained(tmp_path / "router")
+    for _ in range(2):  # the second time over the first
+        router.save_pretrained(tmp_path / "router")
     return tmp_path / "router"
 
 
@@ -168,14 +169,40 @@ def test_a_router_for_another_regime(model: PreTrainedModel) -> None:
         score_document(make_router(model, "query_aware"), model, tokens[0], blocks)
 
 
+def test_saving_does_not_replace_what_is_no_router(model: PreTrainedModel, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(ValueError, match=r"only a router, got thesis\.tex; .*choose another one"):
+        make_router(model).save_pretrained(tmp_path)
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_a_failed_save_leaves_the_old_router(
+    model: PreTrainedModel, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full_disk(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr("keepset.routers.network.write_json", full_disk)
+    with pytest.raises(OSError, match="no space left"):
+        make_router(model).save_pretrained(saved)
+    assert [path.name for path in saved.parent.iterdir()] == ["router"]
+    load_block_router(saved)
+
+
 def test_folders_that_are_no_block_router(saved: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"expected a saved router .*, got no config\.json"):
         load_block_router(tmp_path / "nothing")
+    (tmp_path / "config.json").write_bytes(b"\xff\x00")
+    with pytest.raises(ValueError, match="expected the config of a saved router, got something else"):
+        load_block_router(tmp_path)
     weights = saved / "model.safetensors"
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
     weights.write_bytes(data)
     with pytest.raises(ValueError, match=r"is damaged: expected model\.safetensors .*train the router again"):
+        load_block_router(saved)
+    weights.unlink()
+    with pytest.raises(ValueError, match="got no file; train the router again"):
         load_block_router(saved)
     config = saved / "config.json"
     config.write_text(config.read_text().replace('"block"', '"chain"'))

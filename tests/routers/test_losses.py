@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from keepset.routers.losses import KL, Coverage, Loss, SparseKL, set_losses, smooth_minimum
-from keepset.routers.targets import acceptable_sets, as_distribution, uniform_over_sets, uniform_over_union
+from keepset.routers.targets import acceptable_sets, as_distribution, uniform_over_sets
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_padded_sets_change_nothing(scores: Tensor, progress: float) -> None:
 def test_an_example_without_a_label_weighs_nothing(scores: Tensor, loss: Loss, progress: float) -> None:
     family = torch.zeros(7, 2, 6, dtype=torch.bool)
     family[1:, 0, 3] = True
-    target = family if isinstance(loss, Coverage) else uniform_over_union(family)
+    target = family if isinstance(loss, Coverage) else uniform_over_sets(family)
     value = loss(scores, target, progress)
     value.sum().backward()
     assert scores.grad is not None
@@ -121,10 +121,6 @@ def test_routers_side_by_side_get_the_loss_each_gets_alone(distribution: Tensor,
 
 def test_a_family_as_a_distribution() -> None:
     family = torch.stack([bools("xx..", "..x."), bools("x...", "...."), bools("....", "....")])
-    third = 1 / 3
-    torch.testing.assert_close(
-        uniform_over_union(family), torch.tensor([[third, third, third, 0], [1.0, 0, 0, 0], [0.0, 0, 0, 0]])
-    )
     torch.testing.assert_close(
         uniform_over_sets(family), torch.tensor([[0.25, 0.25, 0.5, 0], [1.0, 0, 0, 0], [0.0, 0, 0, 0]])
     )

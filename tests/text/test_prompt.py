@@ -98,6 +98,23 @@ def test_a_last_block_that_merges_with_what_follows_joins_the_one_before() -> No
         lay_out(tokenizer, ".", "line")
 
 
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{{ raise_exception('a system message\ncomes first') }}", "got: a system message comes first; set"),
+        ("{% for m in messages %}", "got: Unexpected end of template"),
+        ("{{ messages[1]['content'] }}", "has no element 1"),
+    ],
+)
+def test_a_template_that_fails_is_one_clear_line(template: str, said: str) -> None:
+    tokenizer = copy.deepcopy(byte_tokenizer())
+    tokenizer.chat_template = template
+    with pytest.raises(ValueError, match="tokenizer: expected a chat template that takes a user's message") as caught:
+        lay_out(tokenizer, "The code is 4821.", "line", "Who?")
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
 def test_a_template_that_trims_the_message() -> None:
     tokenizer = copy.deepcopy(byte_tokenizer())
     tokenizer.chat_template = str(tokenizer.chat_template).replace("m['content']", "m['content'] | trim")

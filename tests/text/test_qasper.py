@@ -61,13 +61,25 @@ def test_a_paper_without_evidence_is_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"not gzip", gzip.compress(b"[1]"), gzip.compress(b'{"a": {}}')],
-    ids=["not gzip", "a list", "a paper without text"],  # what is packed holds the time of packing
+    [
+        b"not gzip",
+        gzip.compress(b'{"a": {}}')[:-9],
+        gzip.compress(b"[1]"),
+        gzip.compress(b'{"a": {}}'),
+        gzip.compress(b'{"a": {"full_text": []}}'),
+    ],
+    ids=[
+        "not gzip",
+        "cut short",
+        "a list",
+        "a paper without text",
+        "a paper without questions",
+    ],  # what is packed holds the time of packing
 )
 def test_another_file_is_one_clear_line(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "papers.json.gz"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"papers\.json\.gz: expected"):
+    with pytest.raises(ValueError, match=r"papers\.json\.gz: expected QASPER papers .*, got"):
         read_qasper(path)
 
 

@@ -78,7 +78,25 @@ def test_a_sample_keeps_to_the_number_of_sentences(tmp_path: Path) -> None:
 def test_a_file_that_is_not_squad_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"none\.json: expected a SQuAD v1\.1 file"):
         read_squad(tmp_path / "none.json")
-    for text in (b"{}", b"[1]", b"not json"):
+    for text in (b"{}", b"[1]", b"not json", b"[" * 100_000):
         (tmp_path / "other.json").write_bytes(text)
-        with pytest.raises(ValueError, match=r"other\.json: expected SQuAD v1\.1 JSON with 'data'"):
+        with pytest.raises(ValueError, match=r"other\.json: expected a SQuAD v1\.1 file .*, got"):
             read_squad(tmp_path / "other.json")
+    whole = written(tmp_path, pier(asked("a", "When?", PIER, "1931"))).read_bytes()
+    for damaged in (whole[:-20], whole[:12] + b"\xff" * 20 + whole[32:]):
+        (tmp_path / "other.json.gz").write_bytes(damaged)
+        with pytest.raises(
+            ValueError, match=r"other\.json\.gz: expected a SQuAD v1\.1 file .*, got a gzip file that is"
+        ):
+            read_squad(tmp_path / "other.json.gz")
+
+
+def test_an_entry_that_lacks_something_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path, {"Pier": [{"context": PIER}]})
+    with pytest.raises(ValueError, match=r"got something else \(data\.0\.paragraphs\.0\.qas: Field required\)"):
+        read_squad(path)
+
+
+def test_a_question_that_the_text_does_not_answer_is_left_out(tmp_path: Path) -> None:
+    path = written(tmp_path, pier(asked("none", "Who built it?", PIER), asked("fine", "When?", PIER, "1931")))
+    assert [question.id for question in read_squad(path)] == ["fine"]

@@ -157,6 +157,23 @@ def test_the_prompt_is_the_context_then_the_question(tokenizer: PreTrainedTokeni
         assert tokenizer(f"{example.text} 4821")["input_ids"] == [*example.tokens.tolist(), *example.answer]
 
 
+@pytest.mark.parametrize("question", ["assistant", " start", "Answer", "Question"])
+def test_a_question_is_not_taken_for_a_word_of_the_template(tokenizer: PreTrainedTokenizerBase, question: str) -> None:
+    example = text_example(tokenizer, f"The code for {question.strip()} is 4821.", question, "4821")
+    assert example.asked is not None
+    before, asked, after = (
+        str(tokenizer.decode(example.tokens[start:stop]))
+        for start, stop in (
+            (0, example.asked.start),
+            (example.asked.start, example.asked.stop),
+            (example.asked.stop, None),
+        )
+    )
+    assert asked.strip() == question.strip()
+    assert "4821" in before.replace(" ", "")
+    assert "Answer:" in after if not tokenizer.chat_template else after.strip().endswith("assistant")
+
+
 def test_a_block_of_one_token() -> None:
     tokenizer = TOKENIZERS["bytes"]
     example = text_example(tokenizer, "a\nb\nThe code", "What?", "b", blocks=[(0, 1), (2, 3)])

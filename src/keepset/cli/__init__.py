@@ -2,7 +2,7 @@
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -81,6 +81,20 @@ def main() -> None:
     try:
         app()
     except (ValueError, OSError, FloatingPointError) as error:
-        said = escape(one_line(str(error)))
-        Console(stderr=True).print(f"[bold red]error:[/] {said}", highlight=False, soft_wrap=True)
-        sys.exit(1)
+        _end_with(str(error))
+    except (MemoryError, RuntimeError) as error:
+        from keepset.models.memory import is_out_of_memory  # what fails so has imported torch already
+
+        if not is_out_of_memory(error):
+            raise
+        why = str(error).partition("\n")[0] or "Python has no more"
+        _end_with(
+            f"memory: expected enough for the model and the text, got too little ({why}); take a smaller model, a "
+            "shorter text or --quantize int8"
+        )
+
+
+def _end_with(error: str) -> NoReturn:
+    said = escape(one_line(error))
+    Console(stderr=True).print(f"[bold red]error:[/] {said}", highlight=False, soft_wrap=True)
+    sys.exit(1)

@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from keepset.cli.job import Address, Engine, ShardRows, Split, Workers, columns_given, say_finished, stoppable
+from keepset.cli.job import (
+    SHARD_ROWS,
+    Address,
+    Engine,
+    ShardRows,
+    Split,
+    Workers,
+    columns_given,
+    say_finished,
+    stoppable,
+)
 from keepset.cli.shared import (
     Blocks,
     Device,
@@ -60,7 +70,8 @@ def explain(
     check_asked(model, question)
 
     from keepset.explain import explain_file
-    from keepset.explain.report import html_page, json_text
+    from keepset.explain.page import html_page
+    from keepset.explain.report import json_text
     from keepset.models.quantize import check_quantize
 
     reports = explain_file(context, model, question, answer, blocks, effort, device, yes, check_quantize(quantize))
@@ -89,7 +100,7 @@ def label(
     out: Annotated[Path | None, typer.Option(help="Folder for the labels; an unfinished job goes on.")] = None,
     blocks: Blocks = "sentence",
     effort: Effort = "evidence",
-    shard_rows: ShardRows = 256,
+    shard_rows: ShardRows = SHARD_ROWS,
     device: Device = "cpu",
     quantize: Quantize = None,
     workers: Workers = None,
@@ -110,6 +121,11 @@ def label(
         check_output(out, folder=True)
     elif not estimate:
         raise ValueError("out: expected a folder for the labels, got none; give one with --out")
+    if estimate and (engine != "local" or address or shard_rows != SHARD_ROWS):
+        raise ValueError(
+            "estimate: expected none of --engine, --address and --shard-rows beside it, because it is about this "
+            "machine and writes nothing, got one of them; leave it out"
+        )
     check_asked(model)
 
     from keepset.jobs import estimate as estimate_labelling

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from keepset.cli.shared import Device, ModelOrDefault, check_asked, example, out_console, topic
+from keepset.cli.shared import Device, ModelOrDefault, check_asked, example, say, topic
 
 commands = topic()
 
@@ -24,7 +24,4 @@ def explore(
 
     from keepset.explore.server import explore as serve_page
 
-    def tell(text: str) -> None:
-        out_console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-    serve_page(model, port, results, device, tell)
+    serve_page(model, port, results, device, say)

@@ -13,6 +13,8 @@ from keepset.cli.shared import say
 if TYPE_CHECKING:
     from keepset.jobs import Finished
 
+SHARD_ROWS = 256
+"""As in ``keepset.jobs.runner``, which imports torch."""
 ShardRows = Annotated[int, typer.Option(min=1, help="Rows per Parquet file.")]
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Processes with a model each; with ray, actors: one per GPU or CPU.")

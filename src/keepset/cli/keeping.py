@@ -1,16 +1,37 @@
 """Keeping what matters: train a router, prune a document, ask it, make texts short."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from keepset.cli.job import Address, Engine, ShardRows, Split, Workers, columns_given, say_finished, stoppable
-from keepset.cli.shared import Device, Model, Quantize, check_asked, err_console, example, out_console, say, topic
+from keepset.cli.job import (
+    SHARD_ROWS,
+    Address,
+    Engine,
+    ShardRows,
+    Split,
+    Workers,
+    columns_given,
+    say_finished,
+    stoppable,
+)
+from keepset.cli.shared import (
+    Device,
+    Model,
+    Quantize,
+    check_asked,
+    check_questions,
+    err_console,
+    example,
+    out_console,
+    say,
+    topic,
+    write_out,
+)
 from keepset.files import check_output, write_text
-from keepset.terminal import harmless
+from keepset.terminal import print_line
 from keepset.text.reading import check_context, read_context
 
 commands = topic()
@@ -107,15 +128,15 @@ def ask(
         raise ValueError(
             f"{pruned}: expected a folder written by 'keepset prune', got {'a file' if pruned.exists() else 'none'}"
         )
+    check_questions([question])
 
     from keepset.pruning.commands import load_pruned_context
 
     with err_console.status("answering"):
         context = load_pruned_context(pruned, model, device)
         answer = context.ask(question, max_new_tokens)
-    shown = harmless(answer) if out_console.is_terminal else answer  # a file gets what the model wrote
-    sys.stdout.write(f"{shown}\n")  # rich would leave out some control characters
-    err_console.print(context.read_share, markup=False, highlight=False, soft_wrap=True)
+    write_out(answer)
+    print_line(err_console, context.read_share)
 
 
 @commands.command(epilog=example("keepset compress letter.txt --budget 0.25"))
@@ -134,7 +155,7 @@ def compress(
     workers: Workers = None,
     engine: Engine = "local",
     address: Address = None,
-    shard_rows: ShardRows = 256,
+    shard_rows: ShardRows = SHARD_ROWS,
     column: Annotated[
         list[str] | None,
         typer.Option(metavar="<str>", help="text=body: a field has another name in the table; repeat the option."),
@@ -145,20 +166,21 @@ def compress(
     if out is not None:
         _compress_many(document, out, budget, question, device, (workers, engine, address), shard_rows, column, split)
         return
-    if document.is_dir() or workers or address or engine != "local" or column or split:
+    many = workers or address or engine != "local" or shard_rows != SHARD_ROWS or column or split
+    if document.is_dir() or many:
         raise ValueError("out: expected a folder for what is kept of many texts, got none; give one with --out")
     check_context(document)
 
     from keepset.compression.commands import compress_standard_input, compress_text
 
     if str(document) == "-":
-        compress_standard_input(budget, question, device)
+        for part in compress_standard_input(budget, question, device):
+            write_out(part)
         return
     with err_console.status("reading the document"):
         short = compress_text(read_context(document), budget, question, device)
-    typer.echo(short.text)
-    said = f"{short.tokens_after:,} of {short.tokens_before:,} tokens kept"
-    err_console.print(said, markup=False, highlight=False, soft_wrap=True)
+    write_out(short.text)
+    print_line(err_console, f"{short.tokens_after:,} of {short.tokens_before:,} tokens kept")
 
 
 def _compress_many(

@@ -99,10 +99,26 @@ def bench(
 ) -> None:
     """Benchmarks. Timings depend on the machine: compare within one run."""
     from keepset.paper.bench import find_jobs
+    from keepset.paper.testbed.teachers.presets import find_preset
 
+    find_preset(scale)
     check_output(results, folder=True)
-    jobs = find_jobs(name, scale, data)
-    _run_jobs({run: job for run, job in jobs.items() if only is None or only in run}, results, scale)
+    jobs = _wanted({name: find_jobs(name, scale, data)}, only)[name]
+    _run_jobs(jobs, results, scale)
+
+
+def _wanted(jobs: "dict[str, Jobs]", only: str | None) -> "dict[str, Jobs]":
+    """Experiment -> its runs whose name holds ``only``, all of them without one; the error lists what there is."""
+    if only is None:
+        return jobs
+    found = {name: {run: job for run, job in every.items() if only in run} for name, every in jobs.items()}
+    if not any(found.values()):
+        runs = [run for every in jobs.values() for run in every]
+        more = f" and {len(runs) - 3} more" if len(runs) > 3 else ""
+        raise ValueError(
+            f"only: expected part of a run's name, got {only!r}; the runs are {', '.join(runs[:3]) or 'none'}{more}"
+        )
+    return found
 
 
 def _run_jobs(jobs: "Jobs", results: Path, scale: str, together: str | None = None, workers: int = 1) -> None:
@@ -151,10 +167,12 @@ def reproduce(
         out_console.print(_experiment_states(experiments, results, scale))
         return
     check_output(results, folder=True)
-    for name, experiment in experiments.items():
+    every = {
+        name: experiment.jobs_on(scale, data) if data and experiment.jobs_on else experiment.jobs(scale)
+        for name, experiment in experiments.items()
+    }
+    for name, jobs in _wanted(every, only).items():
         out_console.print(name)
-        every = experiment.jobs_on(scale, data) if data and experiment.jobs_on else experiment.jobs(scale)
-        jobs = {run: job for run, job in every.items() if only is None or only in run}
         _run_jobs(jobs, results, scale, name if workers > 1 else None, workers)
 
 

@@ -1,12 +1,13 @@
 """What the commands of every topic say and ask alike."""
 
+import sys
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
 
-from keepset.terminal import one_line
+from keepset.terminal import harmless, print_line
 
 MARKUP: Literal["markdown"] = "markdown"
 """Of help texts."""
@@ -42,11 +43,22 @@ def check_asked(model: str, questions: Sequence[str] = ()) -> None:
     from keepset.models.naming import kind_of_model
 
     kind_of_model(model)
+    check_questions(questions)
+
+
+def check_questions(questions: Sequence[str]) -> None:
     for question in questions:
         if not question.strip():
             raise ValueError(f"question: expected some text, got {question!r}")
 
 
+def write_out(text: str) -> None:
+    """What somebody wrote, as a command's result: harmless on a terminal, as it is in a file, and there at once."""
+    shown = harmless(text.replace("\r\n", "\n")) if out_console.is_terminal else text
+    sys.stdout.write(f"{shown}\n")  # rich and click would leave out some control characters
+    sys.stdout.flush()
+
+
 def say(text: str) -> None:
     """A line that may hold a name somebody else chose."""
-    out_console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)
+    print_line(out_console, text)

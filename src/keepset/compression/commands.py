@@ -2,8 +2,7 @@
 
 import io
 import sys
-
-import typer
+from collections.abc import Iterator
 
 from keepset.compression.compressed import Compressed
 from keepset.compression.compressor import Compressor, parse_text_budget
@@ -15,16 +14,15 @@ def compress_text(text: str, budget: str, question: str | None, device: str) -> 
     return Compressor(device=device).compress(text, allowed, question)
 
 
-def compress_standard_input(budget: str, question: str | None, device: str) -> None:
-    """Part by part: what is kept of one is printed before the next is read."""
+def compress_standard_input(budget: str, question: str | None, device: str) -> Iterator[str]:
+    """Part by part: what is kept of one comes before the next is read."""
     allowed = parse_text_budget(budget)
     compressor = Compressor(device=device)
     lines = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
     empty = True
     try:
         for short in compress_stream(lines, compressor, allowed, question):
-            typer.echo(short)
-            sys.stdout.flush()
+            yield short
             empty = False
     except UnicodeDecodeError as error:
         raise ValueError(f"standard input: expected text in UTF-8, got something else: {error}") from error

@@ -19,11 +19,16 @@ def compress_stream(
 
 
 def _parts(lines: Iterable[str], size: int) -> Iterator[str]:
-    """Whole lines, about ``size`` characters at a time; a heading goes with what is under it."""
+    """Whole lines, about ``size`` characters at a time; a heading goes with what is under it.
+
+    A log has neither paragraphs nor headings: after twice ``size`` any line begins the next part.
+    """
     held: list[str] = []
+    length = 0
     for line in lines:
-        if sum(map(len, held)) >= size and (not line.strip() or is_heading(line)):
+        if length >= 2 * size or (length >= size and (not line.strip() or is_heading(line))):
             yield "".join(held)
-            held = []
+            held, length = [], 0
         held.append(line)
+        length += len(line)
     yield "".join(held)

@@ -7,6 +7,7 @@ report.show()
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast, overload
 
@@ -18,7 +19,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from keepset.blocks import KeepSet, Span
 from keepset.explain.answer import Part, Said, Writer, find_said
 from keepset.explain.findings import BlockReport, CostReport, PartReport, Replies
-from keepset.explain.plan import MAX_MINUTES, SHORT_REPLY, make_plan, watched
+from keepset.explain.plan import MAX_MINUTES, SHORT_REPLY, make_plan, progress_bar
 from keepset.explain.report import Report
 from keepset.interventions import Ask, Fast
 from keepset.labels.about import about_answer, about_blocks, about_threshold
@@ -95,7 +96,25 @@ def explain(
         _check_no_answer(answer)
         check_cost(model, tokenizer, context, question, blocks, effort, max_new_tokens, max_minutes, attention)
         rest = (None, blocks, effort, max_new_tokens, math.inf, console, attention)
-        return [explain(model, tokenizer, context, one, *rest) for one in question]
+        return [_explain_one(model, tokenizer, context, one, *rest) for one in question]
+    return _explain_one(
+        model, tokenizer, context, question, answer, blocks, effort, max_new_tokens, max_minutes, console, attention
+    )
+
+
+def _explain_one(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    context: str,
+    question: str,
+    answer: str | None,
+    blocks: Blocks,
+    effort: SupportEffort,
+    max_new_tokens: int,
+    max_minutes: float,
+    console: Console | None,
+    attention: bool,
+) -> Report:
     began = time.perf_counter()
     check_support_effort(effort)  # before a model has worked for it
     attention = attention or effort != "evidence"
@@ -106,18 +125,63 @@ def explain(
     plan.check(max_minutes)
     if console is not None:
         console.print(plan.sentence(), highlight=False)
+    with progress_bar(executor, plan.tokens, console), executor.hold([prompt, prompt.before_question]):
+        found = _measure(executor, tokenizer, prompt, answer, effort, max_new_tokens, attention)
+    cost = CostReport(
+        forwards=executor.cost.forwards + attention,
+        keep_sets=executor.cost.views,
+        tokens=executor.cost.tokens + attention * (len(prompt.tokens) + len(found.said.tokens) - 1),
+        seconds=time.perf_counter() - began,
+    )
+    return _report(model, context, question, effort, prompt, found, cost)
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """What the forwards of one question gave."""
+
+    said: Said
+    supports: list[Support]
+    about: float
+    nearness: list[float]
+    """How much each block is about the question."""
+    replies: Replies
+    attended: list[float] | None
+
+
+def _measure(
+    executor: Fast,
+    tokenizer: PreTrainedTokenizerBase,
+    prompt: TextExample,
+    answer: str | None,
+    effort: SupportEffort,
+    max_new_tokens: int,
+    attention: bool,
+) -> _Measured:
     writer = Writer(executor, tokenizer, prompt)
-    with watched(executor, plan.tokens, console), executor.hold([prompt, prompt.before_question]):
-        reply = writer.tokens(writer.everything, max_new_tokens)
-        said = find_said(tokenizer, reply, answer, prompt)
-        lead = prompt.before_question.answer[: -len(prompt.answer)]
-        asked = Answer(prompt, executor, said.tokens, word_numbers(tokenizer, [*lead, *said.tokens]))
-        least_peak = LEAST_PEAK if answer is None else -math.inf
-        supports = find_supports(asked, said.parts, effort, least_peak)
-        about = about_answer(asked, tokenizer).value  # after the answer: its readings hold the question's
-        nearness = [found.value for found in about_blocks(asked, tokenizer)]
-        replies = short_replies(writer, supports, max_new_tokens)
-        attended = reply_attention(model, prompt, said.tokens).tolist() if attention else None
+    said = find_said(tokenizer, writer.tokens(writer.everything, max_new_tokens), answer, prompt)
+    lead = prompt.before_question.answer[: -len(prompt.answer)]
+    asked = Answer(prompt, executor, said.tokens, word_numbers(tokenizer, [*lead, *said.tokens]))
+    supports = find_supports(asked, said.parts, effort, LEAST_PEAK if answer is None else -math.inf)
+    return _Measured(
+        said,
+        supports,
+        about_answer(asked, tokenizer).value,  # after the answer: its readings hold the question's
+        [found.value for found in about_blocks(asked, tokenizer)],
+        short_replies(writer, supports, max_new_tokens),
+        reply_attention(executor.model, prompt, said.tokens).tolist() if attention else None,
+    )
+
+
+def _report(
+    model: PreTrainedModel,
+    context: str,
+    question: str,
+    effort: SupportEffort,
+    prompt: TextExample,
+    found: _Measured,
+    cost: CostReport,
+) -> Report:
     name = Path(model.name_or_path or "").name or type(model).__name__
     threshold = about_threshold(name)
     return Report(
@@ -125,21 +189,16 @@ def explain(
         effort=effort,
         context=context,
         question=question,
-        said=said.text,
-        generated=said.generated,
-        about=about,
+        said=found.said.text,
+        generated=found.said.generated,
+        about=found.about,
         about_threshold=threshold,
-        in_text=about >= threshold and any(support.evidence for support in supports),
-        pointed=max(range(len(nearness)), key=nearness.__getitem__) if nearness else None,
-        parts=part_reports(said, supports),
-        blocks=block_reports(prompt, nearness, attended),
-        replies=replies,
-        cost=CostReport(
-            forwards=executor.cost.forwards + attention,
-            keep_sets=executor.cost.views,
-            tokens=executor.cost.tokens + attention * (len(prompt.tokens) + len(said.tokens) - 1),
-            seconds=time.perf_counter() - began,
-        ),
+        in_text=found.about >= threshold and any(support.evidence for support in found.supports),
+        pointed=max(range(len(found.nearness)), key=found.nearness.__getitem__) if found.nearness else None,
+        parts=part_reports(found.said, found.supports),
+        blocks=block_reports(prompt, found.nearness, found.attended),
+        replies=found.replies,
+        cost=cost,
     )
 
 

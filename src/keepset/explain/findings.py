@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from keepset.files import Frozen
 
 SCHEMA_VERSION = 3
 """Raise when a field changes its name or its meaning."""
@@ -11,11 +11,7 @@ Role = Literal["evidence", "also says it", "close", "not needed"]
 """What a block is to a part of the reply."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class BlockReport(_Frozen):
+class BlockReport(Frozen):
     """One block of the context."""
 
     number: int
@@ -30,7 +26,7 @@ class BlockReport(_Frozen):
     """Share of the reply positions' attention, mean over them, over layers and over heads; None where not read."""
 
 
-class PartReport(_Frozen):
+class PartReport(Frozen):
     """A sentence of the reply, or the span that was asked about, and what it rests on."""
 
     text: str
@@ -70,7 +66,7 @@ class PartReport(_Frozen):
         return "close" if number in self.close else "not needed"
 
 
-class Replies(_Frozen):
+class Replies(Frozen):
     """What the model writes, greedily."""
 
     everything: str
@@ -81,7 +77,7 @@ class Replies(_Frozen):
     """How the reply begins with the evidence, and what says it too, hidden; None where there is none."""
 
 
-class CostReport(_Frozen):
+class CostReport(Frozen):
     """What it took, everything included."""
 
     forwards: int
@@ -93,7 +89,7 @@ class CostReport(_Frozen):
     seconds: float
 
 
-class Findings(_Frozen):
+class Findings(Frozen):
     """Which blocks of a context a reply depends on."""
 
     schema_version: int = SCHEMA_VERSION

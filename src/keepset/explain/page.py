@@ -60,7 +60,7 @@ section + section { border-top: 3px double var(--line); margin-top: 3rem; paddin
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
-def page(reports: Sequence[Findings]) -> str:
+def html_page(reports: Sequence[Findings]) -> str:
     """The whole file: one report after another."""
     sections = "".join(f"<section>{_section(report, f'r{i}-')}</section>" for i, report in enumerate(reports))
     return document(reports[0].question, sections)

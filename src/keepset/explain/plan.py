@@ -118,7 +118,7 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def watched(executor: Executor, tokens: int, console: Console | None) -> Iterator[None]:
+def progress_bar(executor: Executor, tokens: int, console: Console | None) -> Iterator[None]:
     """A bar over the tokens of the plan, moved by every forward; nothing where nobody watches."""
     if console is None or not console.is_terminal:
         yield

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from keepset.explain.findings import BlockReport, Findings
-from keepset.explain.page import page
+from keepset.explain.page import html_page
 from keepset.explain.terminal import show
 from keepset.explain.words import cited
 
@@ -68,11 +68,6 @@ class Report(Findings):
     def show(self, console: Console | None = None) -> None:
         """Prints the report."""
         show(self, console or Console())
-
-
-def html_page(reports: Sequence[Report]) -> str:
-    """All reports on one page."""
-    return page(reports)
 
 
 def json_text(reports: Sequence[Report]) -> str:

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from keepset.files import read_record
+from keepset.files import Frozen, read_record
 
 FILE = "claims.json"
 VERDICTS = ("does not hold", "cannot be told", "holds")
@@ -13,11 +13,7 @@ NOT_THE_PAPERS = ("-", "not in it")
 """What stands for the paper's number in a claim that is not the paper's."""
 
 
-class _Tracked(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PaperClaim(_Tracked):
+class PaperClaim(Frozen):
     """One claim with its verdict."""
 
     claim: str
@@ -31,7 +27,7 @@ class PaperClaim(_Tracked):
     """What makes it."""
 
 
-class PaperSection(_Tracked):
+class PaperSection(Frozen):
     """Claims about one matter, and the figures that show it."""
 
     title: str
@@ -40,7 +36,7 @@ class PaperSection(_Tracked):
     """Files below the folder of results."""
 
 
-class PaperClaims(_Tracked):
+class PaperClaims(Frozen):
     """All of them."""
 
     sections: tuple[PaperSection, ...]

@@ -118,6 +118,10 @@ def explore(model: str, port: int | None, results: Path | None, device: str, tel
         raise ValueError("explore: expected gradio, got none; install it with: pip install 'keepset[explore]'")
     port = free_port(port)  # what can be wrong, before the model is loaded
     paper = read_claims(results or REPOSITORY_RESULTS)
+    if results and paper is None:
+        raise ValueError(
+            f"results: expected a folder with claims.json, as 'keepset report' writes into docs/results, got {results}"
+        )
     loaded, tokenizer = load_model(model, device=device)
     explorer = Explorer(loaded, tokenizer, Path(model).name, shipped_compressor())
     tell(f"keepset explore is at http://{HOST}:{port} (Ctrl-C ends it)")

@@ -9,25 +9,24 @@
     effects.flip                                       # (B, N) the answer is lost when one block is hidden
     effects.sufficient                                 # (B, N) the answer is given with one block alone
     executor.cost                                      # tokens and forwards it took
-    Effects(examples, executor, TeacherForced(), effort="grouped").audit.miss_rate
+    Effects(examples, executor, TeacherForced(), effort="grouped")
 
-Reading order: ``masks`` (who reads whom), ``operators`` (how a block is removed), ``executors`` (how keep sets
-are run), ``scorers`` (is it still the answer?), ``probe`` (each keep set once), ``effects`` and its cheaper efforts
-``grouped`` and ``certified``; ``protocols`` for masks that differ by row and layer.
+Reading order: ``operators`` (how a block is removed), ``executors`` (how keep sets are run), ``scorers`` (is it still
+the answer?), ``probe`` (each keep set once), ``effects`` and its cheaper efforts ``grouped`` and ``certified``;
+``protocols`` for masks that differ by row and layer. Who reads whom is in ``keepset.models.masks``.
 """
 
 from keepset.interventions.certified import Certificate, certify
-from keepset.interventions.effects import Audit, Effects, Effort, check_effort
+from keepset.interventions.effects import Effects, Effort, check_effort
 from keepset.interventions.executors import Ask, Cost, Executor, Fast, Reading, Reference
 from keepset.interventions.grouped import group_test
 from keepset.interventions.operators import Mask, Operator, Overwrite, View, filler
 from keepset.interventions.probe import Probe, Search
 from keepset.interventions.protocols import answer_logits, dense_prefill, per_layer_masks
-from keepset.interventions.scorers import Confident, ForcedChoice, GoldToken, Greedy, Score, Scorer, TeacherForced
+from keepset.interventions.scorers import Confident, ForcedChoice, GoldToken, Score, Scorer, TeacherForced
 
 __all__ = [
     "Ask",
-    "Audit",
     "Certificate",
     "Confident",
     "Cost",
@@ -37,7 +36,6 @@ __all__ = [
     "Fast",
     "ForcedChoice",
     "GoldToken",
-    "Greedy",
     "Mask",
     "Operator",
     "Overwrite",

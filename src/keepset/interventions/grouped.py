@@ -4,7 +4,7 @@
          [64..79] [80..95] -> [80..87] [88..95] -> ... -> block 83
 
 A group whose drop stays under the threshold and that flips nothing clears all its blocks. Exact if hiding more
-never repairs the answer; how often that fails is measured by an audit (``Effects.audit``), not assumed.
+never repairs the answer.
 """
 
 from dataclasses import dataclass

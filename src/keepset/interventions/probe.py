@@ -22,8 +22,7 @@ class Probe:
             examples = [examples.example(i) for i in range(len(examples))]
         for i, example in enumerate(examples):
             try:
-                scorer.check(example)
-                executor.check(Ask(example, frozenset(), scorer.continuations(example)), scorer.reserve)
+                executor.check(Ask(example, frozenset(), scorer.continuations(example)))
             except ValueError as error:
                 raise ValueError(f"example {i}: {error}") from error
         self.examples = list(examples)

@@ -3,7 +3,6 @@
     GoldToken()                 one answer token: is it the most likely one?
     TeacherForced()             several answer tokens: is each the most likely one after the true ones before it?
     ForcedChoice(candidates)    is the answer the most likely of some written candidates?
-    Greedy(max_new_tokens)      does the model's own continuation contain the answer?
     Confident()                 is the answer more likely than everything else together?
 
 Every score also carries the log-probability of the whole answer, so drops mean the same under each.
@@ -34,10 +33,6 @@ class Score:
 class Scorer(ABC):
     """Judges keep sets of examples."""
 
-    def check(self, example: Example) -> None:
-        """Raises ValueError when ``example`` cannot be scored. Called before any work is spent."""
-        self.continuations(example)
-
     def score(self, executor: Executor, pairs: Sequence[tuple[Example, KeepSet]]) -> list[Score]:
         """One score per pair, by reading continuations."""
         asks = [Ask(example, keep, self.continuations(example)) for example, keep in pairs]
@@ -49,14 +44,9 @@ class Scorer(ABC):
 
     temperature: float
 
-    @property
-    def reserve(self) -> int:
-        """How many tokens are generated after the context."""
-        return 0
-
     @abstractmethod
     def continuations(self, example: Example) -> tuple[Tokens, ...]:
-        """What has to be read."""
+        """What has to be read. Raises ValueError when ``example`` cannot be scored."""
 
     @abstractmethod
     def judge(self, example: Example, reading: Reading) -> Score: ...
@@ -121,41 +111,6 @@ class ForcedChoice(Scorer):
         return Score(gold, sum(other >= gold for other in sums) == 1)
 
 
-@dataclass(frozen=True)
-class Greedy(TeacherForced):
-    """The greedy continuation contains the answer; its log-probability is the teacher-forced one."""
-
-    max_new_tokens: int = 16
-    stop: frozenset[int] = frozenset()
-    """Tokens that end a continuation."""
-
-    @property
-    def reserve(self) -> int:
-        return self.max_new_tokens
-
-    def check(self, example: Example) -> None:
-        super().check(example)
-        if self.max_new_tokens < len(example.answer):
-            raise ValueError(
-                f"max_new_tokens: expected at least the {len(example.answer)} tokens of the answer, "
-                f"got {self.max_new_tokens}"
-            )
-
-    def score(self, executor: Executor, pairs: Sequence[tuple[Example, KeepSet]]) -> list[Score]:
-        asks = [Ask(example, keep, (example.answer,)) for example, keep in pairs]
-        readings = executor.read(asks, self.temperature)
-        written = executor.generate(asks, self.max_new_tokens, self.stop)
-        return [
-            average(
-                [
-                    Score(sum(reading.log_probs[0]), contains(tokens, example.answer))
-                    for reading, tokens in zip(views, texts, strict=True)
-                ]
-            )
-            for (example, _), views, texts in zip(pairs, readings, written, strict=True)
-        ]
-
-
 def check_candidates(candidates: Sequence[Tokens], answer: Tokens) -> None:
     """Non-empty, the answer among them, and none the beginning of another."""
     if len(candidates) < 2 or not all(candidates):
@@ -169,11 +124,6 @@ def check_candidates(candidates: Sequence[Tokens], answer: Tokens) -> None:
                     f"candidates: expected none to be a prefix of another, got {one} and {other}: the shorter one "
                     "is never less likely; add the token that ends an answer to both"
                 )
-
-
-def contains(tokens: Tokens, answer: Tokens) -> bool:
-    """``answer`` stands somewhere in ``tokens``."""
-    return any(tokens[i : i + len(answer)] == answer for i in range(len(tokens) - len(answer) + 1))
 
 
 def average(scores: Sequence[Score]) -> Score:

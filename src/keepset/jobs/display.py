@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from keepset.jobs.folder import JobFolder
 from keepset.jobs.outcome import GroupDone
-from keepset.terminal import one_line
+from keepset.terminal import print_line
 
 
 class Display:
@@ -53,7 +53,7 @@ class Display:
             self._say(f"{expectation(group, self.workers, left)} for the {left:,} left")
 
     def _say(self, text: str) -> None:
-        self._console.print(one_line(text), highlight=False, markup=False, soft_wrap=True)
+        print_line(self._console, text)
 
 
 def expectation(group: GroupDone[Any], workers: int, rows: int) -> str:

@@ -10,6 +10,7 @@ import torch
 from keepset.jobs.pool import Crew, Here, Pool, Start, Worker
 from keepset.jobs.processes import Processes
 from keepset.jobs.ray_actors import Cluster, RayActors
+from keepset.models.device import named_device
 
 ENGINES = ("local", "ray")
 
@@ -44,9 +45,9 @@ def open_pool(
     Without ``workers``: one here; on a cluster, one for each GPU (with a CUDA device) or CPU.
     """
     if engine == "ray":
+        gpus = int(named_device(device).type == "cuda")
         cluster = Cluster(address)
         try:
-            gpus = int(torch.device(device).type == "cuda")
             count = workers or max(1, cluster.amount("GPU" if gpus else "CPU"))
             threads = cluster.threads(count)
             with Pool[Any, Any](RayActors(WithThreads(start, threads), threads, gpus), count) as pool:

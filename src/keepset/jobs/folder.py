@@ -144,7 +144,7 @@ class JobFolder(Generic[J, R]):
                 rejected=len(rejects),
                 job=self.job.key,
             )
-            rejects_sha256 = self._write_rejects(shard, rejects)
+            rejects_sha256 = self._write_rejects(note, rejects)
             if self.files:
                 self.files.place(records)
             sha256 = write_table(self._table(shard), self.kind.record, records, note)
@@ -232,9 +232,9 @@ class JobFolder(Generic[J, R]):
         card = CARD.format(kind=self.kind.name, content=content, about=self.kind.about)
         write_text(self.path / "README.md", card)
 
-    def _write_rejects(self, shard: Shard, rejects: list[Reject]) -> str | None:
+    def _write_rejects(self, note: ShardNote, rejects: list[Reject]) -> str | None:
         """The sha256 of the file; None when there is none."""
-        path = self._rejects(shard)
+        path = self.path / note.rejects_file
         if not rejects:
             path.unlink(missing_ok=True)
             return None
@@ -248,7 +248,7 @@ class JobFolder(Generic[J, R]):
         with open_appending(self.path / "rejects.jsonl") as whole:
             while self._joined in self.finished:
                 if self.finished[self._joined].rejected:
-                    with self._rejects(self.plan.shards[self._joined]).open("rb") as part:
+                    with (self.path / self.finished[self._joined].rejects_file).open("rb") as part:
                         shutil.copyfileobj(part, whole)
                 self._joined += 1
             whole.flush()
@@ -259,9 +259,6 @@ class JobFolder(Generic[J, R]):
 
     def _table(self, shard: Shard) -> Path:
         return self.path / "data" / f"{_name(shard)}.parquet"
-
-    def _rejects(self, shard: Shard) -> Path:
-        return self.path / "rejects" / f"{_name(shard)}.jsonl"
 
 
 def check_empty(folder: Path) -> None:

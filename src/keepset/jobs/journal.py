@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Generic
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
-from keepset.files import open_appending, refuse_link, replacing_file
+from keepset.files import Frozen, open_appending, refuse_link, replacing_file
 from keepset.jobs.outcome import Outcome, R, Reject
 from keepset.jobs.plan import Shard
 
@@ -24,10 +24,8 @@ FIELDS = 6
 """Of a line."""
 
 
-class Group(BaseModel, Generic[R]):
+class Group(Frozen, Generic[R]):
     """The last field of a line."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     records: list[R]
     rejects: list[Reject]

@@ -5,18 +5,15 @@ import json
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict
-
+from keepset.files import Frozen
 from keepset.jobs.compressing import CompressedRow
 from keepset.jobs.labelling import LabelRow
 from keepset.jobs.outcome import R
 from keepset.models.quantize import Quantize
 
 
-class DataJob(BaseModel):
+class DataJob(Frozen):
     """What is done to which data; each kind adds with what."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     NAMES: ClassVar[dict[str, str]] = {"data_sha256": "data"}
     """Field that is a hash -> field with the name of what it is the hash of."""

@@ -20,7 +20,7 @@ from keepset.jobs.sources import open_source
 from keepset.jobs.stored import check_labels, stored_rows
 from keepset.labels.support import SupportEffort, check_support_effort
 from keepset.models.quantize import Quantize, check_quantize
-from keepset.terminal import one_line
+from keepset.terminal import print_line
 from keepset.versions import package_versions
 
 
@@ -72,7 +72,7 @@ def _warn_without_evidence(done: Finished) -> None:
             f"{done.folder}: none of the {done.rows:,} answers rests on its context. Are context, question and answer "
             "the right columns, and can the model read them?"
         )
-        Console(stderr=True).print(one_line(warning), markup=False, highlight=False, soft_wrap=True)
+        print_line(Console(stderr=True), warning)
 
 
 def label_job(plan: ShardPlan, start: StartLabelling, identity: ModelIdentity, shard_rows: int) -> LabelJob:

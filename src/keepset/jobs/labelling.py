@@ -123,7 +123,6 @@ class Labeller:
         row = parse_row(line, self.columns)
         example = row_example(row, self.tokenizer, self.blocks)
         scorer = scorer_of(example)
-        scorer.check(example)
         self.executor.check(Ask(example, frozenset(), scorer.continuations(example)))
         return Prepared(line, row, example)
 

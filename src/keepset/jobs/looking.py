@@ -11,7 +11,7 @@ from rich.text import Text
 
 from keepset.jobs.labelling import LabelRow
 from keepset.jobs.stored import LabelStatistics, check_labels, label_statistics, stored_rows, verify
-from keepset.terminal import one_line
+from keepset.terminal import one_line, print_line
 
 SHOWN_BLOCK = 160
 """Characters of a block that are shown."""
@@ -33,7 +33,7 @@ def show_verified(folder: Path, console: Console) -> None:
         f"{folder}: {len(found.manifest.shards):,} shards are as they were written, {found.labelled:,} rows labelled, "
         f"{found.rejected:,} rejects, each once{_missing(found)}"
     )
-    console.print(one_line(said), markup=False, highlight=False, soft_wrap=True)
+    print_line(console, said)
 
 
 def show_statistics(folder: Path, console: Console) -> None:

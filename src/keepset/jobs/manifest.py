@@ -5,9 +5,7 @@ import json
 from pathlib import Path
 from typing import Any, Generic
 
-from pydantic import BaseModel, ConfigDict
-
-from keepset.files import sha256
+from keepset.files import Frozen, sha256
 from keepset.jobs.kinds import J, Kind
 from keepset.jobs.tables import FinishedShard
 
@@ -18,10 +16,8 @@ CHECK = "sha256"
 """Field of the stored manifest."""
 
 
-class Manifest(BaseModel, Generic[J]):
+class Manifest(Frozen, Generic[J]):
     """``manifest.json``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: int = SCHEMA_VERSION
     command: str
@@ -62,9 +58,10 @@ def read_manifest(path: Path, kind: Kind[J, Any]) -> Manifest[J] | None:
 
 def check_shard(folder: Path, shard: FinishedShard, command: str) -> None:
     """A shard's table and rejects are as they were written."""
-    again = f"delete it and run the same 'keepset {command}' again to make it anew"
-    rejects = Path("rejects") / Path(shard.file).with_suffix(".jsonl").name
-    for file, expected in ((Path(shard.file), shard.sha256), (rejects, shard.rejects_sha256)):
+    again = f"run the same 'keepset {command}' again to make the shard anew"
+    if (folder / shard.file).exists():  # a shard is made anew where its table is missing, whatever else is wrong
+        again = f"delete {folder / shard.file} and {again}"
+    for file, expected in ((shard.file, shard.sha256), (shard.rejects_file, shard.rejects_sha256)):
         if expected is None:
             continue
         path = folder / file

@@ -4,18 +4,19 @@ import json
 from collections.abc import Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
+from keepset.files import Frozen
 from keepset.text.jsonl import Line, parse_json
 
 MODEL_FAILURES = (ValueError, RuntimeError, ArithmeticError, MemoryError)
 """What a single row may do to a model. Anything else is a fault of the program and stops it."""
 
 
-class Record(BaseModel):
+class Record(Frozen):
     """What was made of one row; which columns that has is declared by each kind of job."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     id: str
     """The row's own, or its line number."""
@@ -26,10 +27,8 @@ class Record(BaseModel):
 R = TypeVar("R", bound=Record)
 
 
-class Reject(BaseModel):
+class Reject(Frozen):
     """A row of which nothing could be made."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     line: int
     reason: str

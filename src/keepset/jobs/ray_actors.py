@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from keepset.jobs.pool import Crew, Event, Start
+from keepset.terminal import one_line
 
 PATIENCE = 60.0
 """Seconds after which it says what it is waiting for."""
@@ -99,7 +100,7 @@ class Cluster:
                 self._ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **here)
             except Exception as error:  # where a cluster does not come up in time, Ray raises just that
                 where = f"a running Ray cluster at {address}" if address else "Ray to start on this machine"
-                raise ValueError(f"engine ray: expected {where}, got: {' '.join(str(error).split())}") from error
+                raise ValueError(f"engine ray: expected {where}, got: {one_line(str(error))}") from error
 
     def amount(self, resource: str) -> int:
         return int(self._ray.cluster_resources().get(resource, 0))

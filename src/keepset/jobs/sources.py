@@ -25,6 +25,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from keepset.files import as_path
+from keepset.terminal import one_line
 from keepset.text.jsonl import EXAMPLE, Fields, Line
 
 GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
@@ -123,7 +124,7 @@ def _readable(name: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        text = " ".join(str(error).split())
+        text = one_line(str(error))
         raise ValueError(f"{name}: expected a Parquet file, got none that can be read ({text})") from error
 
 
@@ -209,7 +210,7 @@ def _loaded(place: str | Path, split: str | None) -> Any:
         else:
             found = datasets.load_dataset(str(place))
     except Exception as error:  # datasets raises whatever its builders, the hub and the file system raise
-        text = " ".join(str(error).split())[:300]
+        text = one_line(str(error))[:300]
         raise ValueError(f"{place}: expected a data set that 'datasets' can load, got an error: {text}") from error
     if not isinstance(found, dict):
         return found

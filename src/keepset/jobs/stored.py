@@ -111,6 +111,6 @@ def stored_rejects(folder: Path) -> Iterator[dict[str, Any]]:
 
 def _rejects(folder: Path, shard: FinishedShard) -> Iterator[dict[str, Any]]:
     if shard.rejected:
-        with (folder / "rejects" / Path(shard.file).with_suffix(".jsonl").name).open("rb") as file:
+        with (folder / shard.rejects_file).open("rb") as file:
             for line in file:
                 yield json.loads(line)

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from keepset.files import replacing_file, sha256
+from keepset.files import Frozen, replacing_file, sha256
 from keepset.jobs.outcome import R, Record
+from keepset.terminal import one_line
 
 NOTE = b"keepset"
 """Where a table keeps its ``ShardNote``."""
@@ -41,10 +42,8 @@ def columns_table(record: type[Record]) -> str:
     return "| column | type | |\n|---|---|---|\n" + "".join(rows)
 
 
-class ShardNote(BaseModel):
+class ShardNote(Frozen):
     """What the table of a finished shard holds, as it says itself."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: Annotated[str, Field(pattern=r"^data/shard-\d{5,9}\.parquet$")]
     """Inside the folder, whoever wrote the manifest."""
@@ -56,6 +55,11 @@ class ShardNote(BaseModel):
     """Rows of these lines that are in the rejects instead."""
     job: str
     """Identity of the job that wrote it."""
+
+    @property
+    def rejects_file(self) -> str:
+        """Inside the folder; there is none where nothing was rejected."""
+        return f"rejects/{Path(self.file).stem}.jsonl"
 
 
 class FinishedShard(ShardNote):
@@ -87,7 +91,7 @@ def read_rows(path: Path, record: type[R]) -> Iterator[R]:
     except (OSError, pa.ArrowInvalid, ValidationError) as error:
         raise ValueError(
             f"{path}: expected a table with {', '.join(record.model_fields)}, got none that can be read "
-            f"({' '.join(str(error).split())}); delete it and run the same command again to make it anew"
+            f"({one_line(str(error))}); delete it and run the same command again to make it anew"
         ) from error
 
 

@@ -68,13 +68,20 @@ class TextFolder(Source):
 
 
 def _files(folder: Path) -> Iterator[Found]:
-    for where, folders, names in os.walk(folder):
+    for where, folders, names in os.walk(folder, onerror=_refuse):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         links = [name for name in folders if os.path.islink(os.path.join(where, name))]
         for name in sorted([*links, *names]):
             if not name.startswith("."):
                 path = Path(where, name)
                 yield _found(path.relative_to(folder).as_posix(), path.lstat())
+
+
+def _refuse(error: OSError) -> None:
+    """A folder that is passed over would be missing from what is made, and nobody would be told."""
+    raise ValueError(
+        f"{error.filename}: expected a folder that can be read, got: {error.strerror}; make it readable or move it away"
+    ) from error
 
 
 def _found(name: str, status: os.stat_result) -> Found:

@@ -37,7 +37,7 @@ from keepset.routers.examples import RouterExample, read_examples
 from keepset.routers.features import early_layers
 from keepset.routers.targets import acceptable_sets
 from keepset.routers.trained_blocks import TrainedBlocks, find_blocks
-from keepset.terminal import one_line
+from keepset.terminal import print_line
 
 TARGETS = ("causal", "imitation")
 """What labels say of a block; the laboratory's routers learn others too."""
@@ -240,7 +240,7 @@ class Watch:
         self._console = Console(stderr=True)
 
     def say(self, text: str) -> None:
-        self._console.print(one_line(text), highlight=False, markup=False, soft_wrap=True)
+        print_line(self._console, text)
 
     @contextmanager
     def phase(self, text: str, total: int) -> Iterator[Callable[[], None]]:

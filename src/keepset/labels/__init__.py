@@ -1,7 +1,8 @@
 """Stage 4: which blocks an answer rests on: evidence sets, the paper's estimators, families, agreement."""
 
+from keepset.interventions.effects import FLOOR
 from keepset.labels.agreement import covered, covers, exact_match, jaccard
-from keepset.labels.estimators import ESTIMATORS, FLOOR, alternatives, floored, recover
+from keepset.labels.estimators import ESTIMATORS, alternatives, floored, recover
 from keepset.labels.evidence import (
     Case,
     Evidence,
@@ -14,7 +15,7 @@ from keepset.labels.evidence import (
     top_drops,
     top_k,
 )
-from keepset.labels.families import FoundFamily, all_sets, confirm, find_families, one_set
+from keepset.labels.families import FoundFamily, all_sets, confirm, find_families
 
 __all__ = [
     "ESTIMATORS",
@@ -36,7 +37,6 @@ __all__ = [
     "jaccard",
     "keep_sets",
     "label_of",
-    "one_set",
     "recover",
     "task_evidence",
     "top_drops",

@@ -11,7 +11,7 @@ text on the same subject makes the question likelier too, mostly by the subject'
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -23,9 +23,8 @@ from keepset.interventions import Ask, Executor
 from keepset.labels.worth import MOST_NATS, Answer
 from keepset.text.bm25 import words
 from keepset.text.example import NOT_YET, TextExample, text_example
-from keepset.text.lexical import COMMON, STEM, rarities
+from keepset.text.lexical import COMMON, STEM, coverage, rarities
 from keepset.text.prompt import encode
-from keepset.text.split import Blocks
 
 LIKELIER, NAMED, GAINED = 0.5, 0.4, 0.007
 """Weights of the three, the last for a nat: those of a logistic regression on 150 paragraphs of SQuAD train articles,
@@ -62,15 +61,11 @@ def about_threshold(model: str) -> float:
 
 
 def about_questions(
-    executor: Executor,
-    tokenizer: PreTrainedTokenizerBase,
-    context: str,
-    questions: Sequence[str],
-    blocks: Blocks = "sentence",
+    executor: Executor, tokenizer: PreTrainedTokenizerBase, context: str, questions: Sequence[str]
 ) -> list[About]:
     """How much the text is about each question. One forward of the text and the questions, and one of the questions
     alone."""
-    examples = [text_example(tokenizer, context, question, NOT_YET, blocks) for question in questions]
+    examples = [text_example(tokenizer, context, question, NOT_YET, "sentence") for question in questions]
     found = [NOTHING_ASKED] * len(examples)
     by_beginning: dict[tuple[int, ...], list[int]] = {}
     for i, example in enumerate(examples):
@@ -118,7 +113,7 @@ def _about(
     gains = (with_text - without).double()
     return About(
         likelier=float(1 - with_text.sum() / without.sum()),
-        named=_share(surprise, there),
+        named=coverage(surprise, there),
         gained=sum(min(max(float(gains[tokens].sum()), -MOST_NATS), MOST_NATS) for _, tokens in asked),
     )
 
@@ -133,12 +128,6 @@ def question_words(example: TextExample, tokenizer: PreTrainedTokenizerBase) -> 
     said = [word for word in found if word.group() not in COMMON] or found
     ends = [stop - 1 - begin for _, stop in offsets]  # a token is where it ends
     return [(word.group()[:STEM], [i for i, at in enumerate(ends) if word.start() <= at < word.end()]) for word in said]
-
-
-def _share(weights: dict[str, float], there: Collection[str]) -> float:
-    """Of the weight of all words, that of those that are there."""
-    whole = sum(weights.values())
-    return sum(weight for word, weight in weights.items() if word in there) / whole if whole else 0.0
 
 
 def _own_tokens(example: TextExample) -> tuple[int, ...]:

@@ -17,11 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from keepset.interventions import Effects
+from keepset.interventions.effects import FLOOR, Effects
 from keepset.labels.evidence import evidence_sets, label_of, ranked_blocks, smallest_prefix, task_evidence, top_drops
-
-FLOOR = 0.25
-"""Nats. Hiding a block that the computation runs through costs a nat or more, a spare copy next to nothing."""
 
 
 @dataclass(frozen=True)

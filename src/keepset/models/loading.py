@@ -12,7 +12,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 
 from keepset.models.bundled import fetch, fetched
 from keepset.models.capabilities import check_supported
-from keepset.models.gguf_file import PROBE_TEXT, check_complete, load_gguf, quiet_transformers
+from keepset.models.device import check_device
+from keepset.models.every_load import PROBE_TEXT, check_complete, quiet_transformers
+from keepset.models.gguf_file import load_gguf
+from keepset.models.memory import is_out_of_memory
 from keepset.models.naming import kind_of_model, known_names, model_path
 from keepset.models.quantize import Quantize, check_quantize, quantized
 from keepset.models.stored import RECORD, check_stored, repair
@@ -40,7 +43,7 @@ def load_model(
     see ``keepset.models.quantize``.
     """
     kind = kind_of_model(name)
-    device = _check_device(device)
+    device = check_device(device)
     check_quantize(quantize)
     if quantize and device.type != "cpu":
         raise ValueError(f"quantize: expected the device cpu for int8, got {device}; leave quantize out there")
@@ -71,9 +74,9 @@ def _load_folder(
     check_stored(folder)
     try:
         return _load(folder, dtype, device, trust_remote_code, local=True)
-    except MemoryError:
-        raise
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         advice = f"; {repair(folder)}" if (folder / RECORD).is_file() else ""
         raise ValueError(_said(folder, error) + advice) from error
 
@@ -102,9 +105,9 @@ def _load_from_hub(
         why = f"the hub said: {error}" if unreachable is None else f"the hub cannot be reached ({unreachable})"
         said = f"{unknown}, and could not be loaded from the hub with safetensors weights: {why}. {known_names()}"
         raise ValueError(one_line(said)) from error
-    except MemoryError:
-        raise
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         raise ValueError(_said(name, error)) from error
 
 
@@ -189,13 +192,4 @@ def _check_dtype(dtype: torch.dtype | str | None) -> torch.dtype | None:
         return None
     if not isinstance(found, torch.dtype) or not found.is_floating_point:
         raise ValueError(f"dtype: expected float32, bfloat16 or float16, got {dtype!r}")
-    return found
-
-
-def _check_device(device: torch.device | str) -> torch.device:
-    try:
-        found = torch.device(device)
-        torch.empty(0, device=found)
-    except (RuntimeError, AssertionError) as error:
-        raise ValueError(f"device: {str(device)!r} is not usable here: {error}") from error
     return found

@@ -10,16 +10,14 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 from safetensors import SafetensorError, safe_open
 
-from keepset.files import read_json, read_record, sha256, write_json
+from keepset.files import Frozen, read_json, read_record, sha256, write_json
 
 RECORD = "keepset.json"
 """Written last: a folder without it is not a fetched model."""
 
 
-class StoredFile(BaseModel):
+class StoredFile(Frozen):
     """A file as it was written."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     bytes: int
     modified_ns: int

@@ -13,9 +13,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 
-from keepset.files import read_json, write_text
+from keepset.files import Frozen, read_json, write_text
 
 SCHEMA_VERSION = 2
 
@@ -23,14 +23,12 @@ Coordinate = bool | int | float | str
 At = dict[str, Coordinate]
 
 
-class Metric(BaseModel):
+class Metric(Frozen):
     """One number, with where it stands and what it was counted on."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     what: str
     """What was measured: 'routed', 'dense', 'seconds'."""
-    at: At = {}
+    at: At = Field(default={})
     """Coordinates beside those of the run: arm, condition, router seed, budget."""
     value: float
     n: int
@@ -43,17 +41,15 @@ class Metric(BaseModel):
     """Outcome of every unit, in the order of the run: 1 right, 0 wrong, . not counted. Lets two runs be paired."""
 
 
-class RunResult(BaseModel):
+class RunResult(Frozen):
     """One run of one experiment: one arm, policy or teacher."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: int = SCHEMA_VERSION
     experiment: str
     """Name of the experiment, as in ``docs/paper-map.md``."""
     scale: str
     """Preset: smoke, small or paper."""
-    at: At = {}
+    at: At = Field(default={})
     """Coordinates that all metrics of the run share."""
     command: str
     """The command that makes this file again."""

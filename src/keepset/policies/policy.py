@@ -8,7 +8,7 @@
         def score(self, context: Context) -> Tensor:
             return torch.tensor([float(len(span)) for span in context.blocks])
 
-Budget, ties and protected blocks are not its business: ``keepset.pruning.selection`` is the same for all.
+Budget, ties and protected blocks are not its business: ``keepset.pruning.budget.select`` is the same for all.
 """
 
 from dataclasses import dataclass, field

@@ -4,10 +4,11 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor
 
 from keepset.blocks import KeepSet
+from keepset.files import Frozen
 
 ROUNDING = 9
 """Decimals: 0.07 * 100 is 7.000000000000001 in floating point, and is meant to be 7."""
@@ -22,7 +23,7 @@ def rounded_up(share: float, count: int) -> int:
     return math.ceil(round(share * count, ROUNDING))
 
 
-class Budget(BaseModel):
+class Budget(Frozen):
     """A share of the blocks, a number of blocks, or a share or number of the blocks' tokens; at least one block.
 
     A share of the blocks is rounded up, as the paper does: ceil(share × blocks). Tokens are never
@@ -30,8 +31,6 @@ class Budget(BaseModel):
     Protected blocks count against it, the chat prefix and text outside the blocks do not: a budget of 10 % keeps
     10 % of the blocks whatever is protected.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     unit: Literal["share of blocks", "blocks", "share of tokens", "tokens"]
     amount: float = Field(gt=0, allow_inf_nan=False)
@@ -68,6 +67,7 @@ class Budget(BaseModel):
     @classmethod
     def parse(cls, text: str) -> "Budget":
         """As a command gets it: ``0.1``, ``12``, ``0.25 tokens`` or ``500 tokens``."""
+        text = text.strip()
         number = text.removesuffix("tokens").strip()
         try:
             if number != text:

@@ -18,8 +18,8 @@ from transformers import PreTrainedModel
 
 from keepset.blocks import KeepSet, Span
 from keepset.models.cache import KeysValues, kept, lend
-from keepset.models.capabilities import caches_latents, position_limit, sliding_windows
-from keepset.models.masks import ModelMask, model_mask
+from keepset.models.capabilities import caches_latents, causal_mask, check_positions, sliding_windows
+from keepset.models.masks import model_mask
 from keepset.readouts.layers import Layer, shares_layers, visit_layers
 
 EvictionMode = Literal["global", "post_prefill", "text"]
@@ -83,7 +83,8 @@ def prefill_kept(
     at = at.to(model.device)
     model(
         tokens.to(model.device),
-        attention_mask=_causal_mask(model, at),
+        # Gapped positions without a mask are read as packed sequences, unless a cache is passed: one is.
+        attention_mask=causal_mask(model, at),
         position_ids=at,
         past_key_values=cache,
         use_cache=True,
@@ -121,19 +122,6 @@ def shortened(cache: KeptCache, n_tokens: int) -> KeptCache:
     if n_tokens == cache.n_tokens:
         return cache
     return replace(narrowed(cache, cache.positions[cache.positions < n_tokens]), n_tokens=n_tokens)
-
-
-def _causal_mask(model: PreTrainedModel, positions: Tensor) -> ModelMask | None:
-    """None where ``sdpa`` is causal by itself, which is faster and needs no (S, S).
-
-    Gapped positions without a mask are read as packed sequences by transformers, unless a cache is passed: one is.
-    """
-    windows = sliding_windows(model)
-    if windows is None and model.config._attn_implementation == "sdpa":
-        return None
-    n = positions.shape[1]
-    causal = torch.ones(1, n, n, dtype=torch.bool, device=positions.device).tril()
-    return model_mask(windows, causal.expand(len(positions), -1, -1), positions, positions, model.dtype)
 
 
 def read_after(model: PreTrainedModel, cache: KeptCache, tokens: Tensor, rows: int) -> tuple[Tensor, KeptCache]:
@@ -248,9 +236,4 @@ def _read(model: PreTrainedModel, stack: Stack, tokens: Tensor, rows: int) -> tu
 
 def check_room(model: PreTrainedModel, used: int, wanted: int) -> None:
     """Dropping tokens frees memory, not positions: what follows stands after the whole document."""
-    limit = position_limit(model)
-    if limit is not None and used + wanted > limit:
-        raise ValueError(
-            f"positions: expected at most {limit} (max_position_embeddings of {type(model).__name__}), got a document "
-            f"of {used} tokens and {wanted} after it; shorten them, or use a model with a longer context"
-        )
+    check_positions(model, used + wanted, "positions", f"a document of {used} tokens and {wanted} after it")

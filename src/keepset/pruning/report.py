@@ -4,17 +4,18 @@ from collections.abc import Sequence
 from typing import Literal, Self
 
 import torch
-from pydantic import BaseModel, ConfigDict, FiniteFloat, NonNegativeInt, PositiveInt, model_validator
+from pydantic import FiniteFloat, NonNegativeInt, PositiveInt, model_validator
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
 from keepset.blocks import Span
+from keepset.files import Frozen
 from keepset.policies.policy import Regime
 from keepset.pruning.budget import Budget
 from keepset.pruning.cache import EvictionMode, KeptCache, kept_positions
-from keepset.terminal import one_line
+from keepset.terminal import one_line, print_line
 from keepset.text.prompt import Characters
 
 SHOWN = 70
@@ -23,11 +24,7 @@ GAP = "\n[...]\n"
 """Stands in ``text`` for dropped blocks, so that another model does not read across them."""
 
 
-class _OnDisk(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class BlockRecord(_OnDisk):
+class BlockRecord(Frozen):
     """One block and what became of it."""
 
     number: NonNegativeInt
@@ -51,7 +48,7 @@ class BlockRecord(_OnDisk):
         return self.end_token - self.first_token
 
 
-class PruneRecord(_OnDisk):
+class PruneRecord(Frozen):
     """Everything about a pruned document but its keys and values."""
 
     document: str
@@ -63,7 +60,7 @@ class PruneRecord(_OnDisk):
     budget: Budget
     n_tokens: PositiveInt
     """Of the whole document with its chat prefix."""
-    text_tokens: int | None = None
+    text_tokens: PositiveInt | None = None
     """Mode ``text``: tokens of the kept text with its chat prefix, which are read in place of the document's."""
     blocks: tuple[BlockRecord, ...]
     score_seconds: float
@@ -72,7 +69,7 @@ class PruneRecord(_OnDisk):
     """Wall time of the prefill; in a batch, this document's share by tokens."""
 
     @model_validator(mode="after")
-    def _blocks_lie_in_the_document(self) -> Self:
+    def _fits_together(self) -> Self:
         """A record may come from elsewhere: what it says must fit together before anything is computed from it."""
         character = token = 0
         for i, block in enumerate(self.blocks):
@@ -83,6 +80,8 @@ class PruneRecord(_OnDisk):
             character, token = block.stop, block.end_token
         if not self.blocks:
             raise ValueError("expected at least one block, got none")
+        if (self.text_tokens is None) == (self.mode == "text"):
+            raise ValueError(f"expected text_tokens with mode text alone, got {self.text_tokens} with {self.mode}")
         return self
 
     @property
@@ -120,7 +119,7 @@ def kept_text(document: str, dropped: Sequence[Characters]) -> str:
     return "".join([*parts, document[at:]]).strip()
 
 
-class PruneReport(_OnDisk):
+class PruneReport(Frozen):
     """What ``PrunedContext.report`` found."""
 
     record: PruneRecord
@@ -160,7 +159,7 @@ class PruneReport(_OnDisk):
             table.add_row(*numbers, block.why, Text(text[:SHOWN]), style=None if block.kept else "dim")
         console.print(table)
         for line in self.lines():
-            console.print(one_line(line), markup=False, highlight=False, soft_wrap=True)
+            print_line(console, line)
 
     def lines(self) -> list[str]:
         record, kept = self.record, sum(block.kept for block in self.record.blocks)

@@ -4,13 +4,12 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from pydantic import BaseModel, ConfigDict
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from keepset.files import read_record, replacing_folder, sha256, write_json
+from keepset.files import Frozen, read_record, replacing_folder, sha256, write_json, writing_tensors
 from keepset.models.cache import KeysValues
 from keepset.models.fingerprint import fingerprint
 from keepset.models.quantize import Quantize, quantization
@@ -22,10 +21,8 @@ RECORD = "pruned.json"
 CACHE = "cache.safetensors"
 
 
-class SavedPruned(BaseModel):
+class SavedPruned(Frozen):
     """``pruned.json``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     schema_version: Literal[1] = 1
     model: str
@@ -67,10 +64,8 @@ def save_pruned(
     """Complete or not at all; with ``force`` it replaces an earlier pruned document, and nothing else."""
     check_target(folder, force)
     with replacing_folder(folder) as temporary:
-        try:
+        with writing_tensors(folder / CACHE):
             save_file(_named(cache.layers), temporary / CACHE)
-        except SafetensorError as error:  # what safetensors makes of a full disk
-            raise OSError(f"{folder}: {CACHE} cannot be written, and nothing was kept: {error}") from error
         saved = SavedPruned(
             model=model_name,
             quantize=quantization(model),

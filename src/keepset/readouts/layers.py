@@ -14,8 +14,14 @@ from transformers import PreTrainedModel
 from keepset.blocks import Span, check_spans
 from keepset.models.attention import Attention, AttentionCall, wrapped_attention
 from keepset.models.cache import KeysValues, lend
-from keepset.models.capabilities import MASKED_ATTENTION, caches_latents, position_limit, sliding_windows
-from keepset.models.masks import ModelMask, additive, expand, model_mask
+from keepset.models.capabilities import (
+    MASKED_ATTENTION,
+    caches_latents,
+    causal_mask,
+    check_positions,
+    check_vocabulary,
+)
+from keepset.models.masks import ModelMask, additive, expand
 
 CHUNK = 2**22
 """How many attention probabilities of a layer are held at once, over batch, heads, rows and keys.
@@ -214,16 +220,9 @@ def _forward_layers(
 
 
 def clean_mask(model: PreTrainedModel, batch: int, n_tokens: int) -> ModelMask | None:
-    """Causal and cut to each layer's window; one for the whole batch, whatever its size.
-
-    None where ``sdpa`` is causal by itself: without a mask of (T, T) it is faster and long contexts fit.
-    """
-    windows = sliding_windows(model)
-    if windows is None and model.config._attn_implementation != "eager":
-        return None
-    causal = torch.ones(1, n_tokens, n_tokens, dtype=torch.bool, device=model.device).tril()
-    positions = torch.arange(n_tokens, device=model.device)[None]
-    return expand(model_mask(windows, causal, positions, positions, model.dtype), batch)
+    """The causal mask of ``n_tokens`` in a row; one for the whole batch, whatever its size."""
+    mask = causal_mask(model, torch.arange(n_tokens, device=model.device)[None])
+    return None if mask is None else expand(mask, batch)
 
 
 def block_sums(scores: Tensor, blocks: Sequence[Span]) -> Tensor:
@@ -270,26 +269,8 @@ def check_inputs(model: PreTrainedModel, tokens: Tensor, blocks: Sequence[Span])
             "pass example.tokens[None] for one example"
         )
     check_vocabulary(model, tokens, "tokens")
-    check_length(model, tokens.shape[1])
+    check_positions(model, tokens.shape[1], "tokens")
     check_blocks(blocks, tokens.shape[1])
-
-
-def check_vocabulary(model: PreTrainedModel, ids: Tensor, name: str) -> None:
-    """Token ids the model has."""
-    size = model.config.get_text_config().vocab_size
-    low, high = int(ids.min()), int(ids.max())
-    if low < 0 or high >= size:
-        raise ValueError(f"{name}: expected ids in [0, {size}), got {low} to {high}; use the model's own tokenizer")
-
-
-def check_length(model: PreTrainedModel, n_tokens: int) -> None:
-    """No more positions than the model was built for."""
-    limit = position_limit(model)
-    if limit is not None and n_tokens > limit:
-        raise ValueError(
-            f"tokens: expected at most {limit} (what {type(model).__name__} was built for), got {n_tokens}; "
-            "shorten the context or use a model with a longer one"
-        )
 
 
 def check_blocks(blocks: Sequence[Span], n_tokens: int) -> None:

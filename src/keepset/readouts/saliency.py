@@ -12,7 +12,8 @@ from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from keepset.blocks import Span
-from keepset.readouts.layers import block_sums, check_inputs, check_length, check_vocabulary, clean_mask
+from keepset.models.capabilities import check_positions, check_vocabulary
+from keepset.readouts.layers import block_sums, check_inputs, clean_mask
 
 _ONE_AT_A_TIME = Lock()
 """Layers and parameters are changed and put back; two threads would put back what the other one changed."""
@@ -51,7 +52,7 @@ def check_answers(model: PreTrainedModel, tokens: Tensor, answers: Tensor) -> No
             f"got {answers.dtype} {tuple(answers.shape)}; pass torch.tensor([example.answer]) for one example"
         )
     check_vocabulary(model, answers, "answers")
-    check_length(model, tokens.shape[1] + answers.shape[1] - 1)
+    check_positions(model, tokens.shape[1] + answers.shape[1] - 1, "tokens")
 
 
 @contextmanager

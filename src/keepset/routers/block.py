@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 import torch
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from keepset.blocks import Span
+from keepset.files import Frozen
 from keepset.models.fingerprint import weights_fingerprint
 from keepset.routers.features import block_features
 from keepset.routers.layer import LAYERS, WIDTH, RouterLayer
@@ -42,10 +42,8 @@ def find_target(name: str) -> Target:
     return cast(Target, name)
 
 
-class ReadModel(BaseModel):
+class ReadModel(Frozen):
     """The model whose first layers a router reads."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     """What it was called when the router was trained; for messages."""
@@ -82,10 +80,8 @@ class ReadModel(BaseModel):
 ADVICE = "label data with this model and train a router for it (keepset label, keepset train)"
 
 
-class SavedBlockRouter(BaseModel):
+class SavedBlockRouter(Frozen):
     """``config.json`` beside the weights."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     router: Literal["block"]
     reads: ReadModel

@@ -56,12 +56,10 @@ def train_block_routers(
     return trained
 
 
-def document_stream(
-    features: Sequence[Tensor], targets: Mapping[str, Sequence[Tensor]], run: int, batch: int = BATCH
-) -> Stream:
+def document_stream(features: Sequence[Tensor], targets: Mapping[str, Sequence[Tensor]], run: int) -> Stream:
     """Batches of documents in a new order every time all have been read; shorter ones end in rows of zeros."""
     numbers = torch.arange(len(features)).unsqueeze(1)
-    order = table_stream(numbers, {}, run, min(batch, len(features)))
+    order = table_stream(numbers, {}, run, min(BATCH, len(features)))
 
     def stream(step: int) -> tuple[Tensor, dict[str, Tensor]]:
         rows = order(step)[0].flatten().tolist()

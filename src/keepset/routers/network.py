@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from safetensors import SafetensorError
 from torch import nn
 
-from keepset.files import read_record, replacing_folder, sha256, write_json
+from keepset.files import read_record, replacing_folder, sha256, write_json, writing_tensors
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
@@ -32,11 +32,8 @@ class SavedNetwork(nn.Module, PyTorchModelHubMixin, ABC):
         """Weights and config, complete or not at all. Replaces an earlier router, and nothing else."""
         folder = Path(save_directory)
         check_replaceable(folder)
-        with replacing_folder(folder) as temporary:
-            try:
-                address: str | None = super().save_pretrained(temporary, **kwargs)
-            except SafetensorError as error:  # what safetensors makes of a full disk
-                raise OSError(f"{folder}: {WEIGHTS} cannot be written, and nothing was kept: {error}") from error
+        with replacing_folder(folder) as temporary, writing_tensors(folder / WEIGHTS):
+            address: str | None = super().save_pretrained(temporary, **kwargs)
         return address
 
     def _save_pretrained(self, save_directory: Path) -> None:

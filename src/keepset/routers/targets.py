@@ -6,7 +6,7 @@
 
                     for KL and SparseKL                        for Coverage
     weights         as_distribution                            acceptable_sets of their top k or adaptive set
-    label, family   uniform_over_union, uniform_over_sets      acceptable_sets; a family as it is
+    label, family   uniform_over_sets                          acceptable_sets; a family as it is
 
 An example without a label (no set, no mass) becomes a target of zeros, which every loss leaves out.
 """
@@ -36,11 +36,6 @@ def acceptable_sets(label: Tensor, alternatives: Tensor | None = None) -> Tensor
     singles = (place.unsqueeze(1) == numbers) & alone.unsqueeze(1)  # (B, S, N)
     first = (whole & ~alternatives.view(-1, 1, 1)) | singles[:, :1]
     return torch.cat([first, singles[:, 1:]], dim=1)
-
-
-def uniform_over_union(family: Tensor) -> Tensor:
-    """(B, S, N) -> (B, N): every block of any acceptable set counts the same."""
-    return as_distribution(family.any(1).float())
 
 
 def uniform_over_sets(family: Tensor) -> Tensor:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import torch
-from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 from torch.nn.functional import normalize, softplus
 
 from keepset.blocks import Span
+from keepset.files import Frozen
 from keepset.routers.block import ReadModel
 from keepset.routers.network import SavedNetwork, check_weights, load_network, read_config
 from keepset.routers.trained_blocks import Rule
@@ -37,6 +37,8 @@ MATCH = 64
 """Width in which tokens of question and block are compared."""
 HIDDEN = 32
 """Width of the networks that weigh words in common, and those beside matches."""
+MATCHES_SCALE = 10.0
+"""Cosines lie close together; the network sees them spread out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,10 +90,8 @@ def question_features(states: Tensor, question: str, passages: Sequence[Passage]
     return QuestionFeatures(states, torch.tensor(question_numbers(question, passages)))
 
 
-class SavedTextRouter(BaseModel):
+class SavedTextRouter(Frozen):
     """``config.json`` beside the weights."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     router: Literal["text"]
     reads: ReadModel
@@ -207,10 +207,6 @@ class TextRouter(
             question_length_power=self.question_length_power,
             weights_sha256=weights_sha256,
         )
-
-
-MATCHES_SCALE = 10.0
-"""Cosines lie close together; the network sees them spread out."""
 
 
 def load_text_router(folder: Path) -> TextRouter:

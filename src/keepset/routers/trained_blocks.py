@@ -1,11 +1,10 @@
 """The blocks a router was trained on: it scores documents cut in the same way, and no others."""
 
-import re
 from typing import Annotated, Literal, cast, get_args
 
 from pydantic import Field
 
-from keepset.text.split import WIDTH, Blocks
+from keepset.text.split import Blocks, find_width
 
 Rule = Literal["sentence", "paragraph", "line", "own"]
 """How the labels' contexts were cut; ``own``: the rows brought their blocks themselves."""
@@ -17,10 +16,10 @@ def find_blocks(blocks: str | int) -> TrainedBlocks:
     """``128``, ``"128"`` and ``"128 tokens"`` are one way to cut, and written in one way."""
     if blocks in get_args(Rule):
         return cast(Rule, blocks)
-    width = WIDTH.fullmatch(str(blocks)) or re.fullmatch(r"(\d+)", str(blocks))
-    if width is None or int(width[1]) < 1:
+    width = find_width(blocks)
+    if width is None:
         raise ValueError(f"blocks: expected {', '.join(get_args(Rule))} or a number of tokens, got {blocks!r}")
-    return int(width[1])
+    return width
 
 
 def blocks_to_read(trained: TrainedBlocks, wanted: Blocks | None) -> Blocks:

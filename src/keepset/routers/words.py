@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from keepset.files import replacing_file
 from keepset.routers.logistic import fit_logistic
 from keepset.text.lexical import BUCKETS, buckets
 
@@ -47,12 +46,6 @@ def fit_words(texts: Sequence[str], wanted: Tensor) -> WordWeights:
 
     fit_logistic(odds, wanted, {model.weights.weight: PENALTY}, [model.bias])
     return model.eval()
-
-
-def save_words(model: WordWeights, path: Path) -> None:
-    """In half precision: 16 KB."""
-    with replacing_file(path) as temporary:
-        save_file({name: weight.half().contiguous() for name, weight in model.state_dict().items()}, temporary)
 
 
 def load_words(path: Path) -> WordWeights:

@@ -20,16 +20,21 @@ def bm25(question: str, texts: Sequence[str]) -> list[float]:
     scores = [0.0] * len(documents)
     for word in dict.fromkeys(words(question)):
         holding = sum(word in counts for counts in documents)
-        rarity = math.log(1 + (len(documents) - holding + 0.5) / (holding + 0.5))
+        weight = rarity(holding, len(documents))
         for i, counts in enumerate(documents):
             often = counts[word]
-            scores[i] += rarity * often * (K1 + 1) / (often + K1 * (1 - B + B * lengths[i] / mean))
+            scores[i] += weight * often * (K1 + 1) / (often + K1 * (1 - B + B * lengths[i] / mean))
     return scores
 
 
 @lru_cache(maxsize=4_096)  # many questions are asked of the same texts
 def _counted(text: str) -> Counter[str]:
     return Counter(words(text))
+
+
+def rarity(holding: int, texts: int) -> float:
+    """What a word weighs that ``holding`` of so many texts have."""
+    return math.log(1 + (texts - holding + 0.5) / (holding + 0.5))
 
 
 def words(text: str) -> list[str]:

@@ -103,7 +103,7 @@ def question_span(tokenizer: PreTrainedTokenizerBase, prompt: Prompt, question: 
     among them: something must stand before what a text is to make likelier.
     """
     _, offsets = encode(tokenizer, prompt.text)
-    begin = prompt.text.rindex(question.strip())
+    begin = prompt.text.index(question.strip(), prompt.asked_at)
     end = begin + len(question.strip())
     own = [i for i, (_, stop) in enumerate(offsets) if begin < stop <= end and i > len(prompt.tokens)]
     return Span(own[0], own[-1] + 1) if own else None

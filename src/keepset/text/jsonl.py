@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from transformers import PreTrainedTokenizerBase
 
 from keepset.text.example import TextExample, text_example
+from keepset.text.prompt import short
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SEPARATOR = "\n"
@@ -130,7 +131,7 @@ def _object(line: Line, columns: Mapping[str, str] | None, fields: str) -> dict[
         raise ValueError(line.wrong)
     data = parse_json(line)
     if not isinstance(data, dict):
-        raise ValueError(f"row: expected an object with {fields}, got {_short(data)}")
+        raise ValueError(f"row: expected an object with {fields}, got {short(data)}")
     return _renamed(data, columns or {})
 
 
@@ -162,14 +163,14 @@ def _id(data: dict[str, Any], line: int) -> str:
     if value is None:
         return str(line)
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ValueError(f"id: expected a string or a whole number, got {_short(value)}")
+        raise ValueError(f"id: expected a string or a whole number, got {short(value)}")
     return str(value)
 
 
 def _texts(data: dict[str, Any], field: str) -> list[str]:
     values = data[field]
     if not isinstance(values, list) or not values:
-        raise ValueError(f"{field}: expected a list of strings, got {_short(values)}")
+        raise ValueError(f"{field}: expected a list of strings, got {short(values)}")
     return [_check_text(f"{field}[{i}]", value) for i, value in enumerate(values)]
 
 
@@ -181,7 +182,7 @@ def _text(data: dict[str, Any], field: str) -> str:
 
 def _check_text(name: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise ValueError(f"{name}: expected some text, got {_short(value)}")
+        raise ValueError(f"{name}: expected some text, got {short(value)}")
     return value
 
 
@@ -191,8 +192,3 @@ def _names(data: dict[str, Any]) -> str:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"row: expected standard JSON, got the number {name}")
-
-
-def _short(value: object) -> str:
-    written = repr(value)
-    return written if len(written) <= 60 else f"{written[:57]}..."

@@ -8,12 +8,12 @@ question    How many tweets are collected?               words in common (whole 
 import math
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
-from keepset.text.bm25 import bm25, words
+from keepset.text.bm25 import bm25, rarity, words
 
 BUCKETS = 8_192
 """Words share weights where they fall into one bucket: 32 KB whatever the language."""
@@ -112,8 +112,8 @@ def question_numbers(question: str, blocks: Sequence[Passage]) -> list[list[floa
     asked = stemmed(question)
     stem_scores = bm25(" ".join(asked), [" ".join(found) for found in stems])
     weights = rarities(asked, stems)
-    covered = [_coverage(weights, set(found)) for found in stems]
-    headings = {passage.heading: _coverage(weights, set(stemmed(passage.heading))) for passage in blocks}
+    covered = [coverage(weights, set(found)) for found in stems]
+    headings = {passage.heading: coverage(weights, set(stemmed(passage.heading))) for passage in blocks}
     pairs = set(pairwise(asked))
     kind = kind_of(question)
     known = set(words(question))
@@ -154,7 +154,7 @@ def stemmed(text: str) -> tuple[str, ...]:
 def rarities(asked: Sequence[str], stems: Sequence[Sequence[str]]) -> dict[str, float]:
     """Word of the question -> how rare it is among the blocks."""
     holding = Counter(word for found in stems for word in set(found))
-    return {word: math.log(1 + (len(stems) - holding[word] + 0.5) / (holding[word] + 0.5)) for word in asked}
+    return {word: rarity(holding[word], len(stems)) for word in asked}
 
 
 def kind_of(question: str) -> str:
@@ -164,6 +164,6 @@ def kind_of(question: str) -> str:
     return min(found)[2] if found else ""
 
 
-def _coverage(weights: dict[str, float], there: set[str]) -> float:
-    """Share of what is asked that stands there, rare words counting more."""
+def coverage(weights: dict[str, float], there: Collection[str]) -> float:
+    """Of the weight of all words, the share of those that are there."""
     return sum(weight for word, weight in weights.items() if word in there) / (sum(weights.values()) or 1.0)

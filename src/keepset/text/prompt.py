@@ -23,9 +23,12 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from keepset.blocks import Span
+from keepset.terminal import one_line
 from keepset.text.split import Blocks, split_blocks
 
 SEPARATOR = "\n\n"
+LEAD = "Question: "
+"""Before the question, where there is no chat template."""
 PROBES = ("a", "A", "1", '"', ".", "(", " a", "\ta", "\na", "é", "東")
 """Beginnings of questions, one of each kind that tokenizers tell apart."""
 
@@ -47,6 +50,8 @@ class Prompt:
     """Token spans of the blocks; everything outside them is always visible."""
     places: tuple[Characters, ...]
     """The blocks in the characters of the document."""
+    asked_at: int
+    """Where in ``text`` the question begins: its words may stand in the document and in a template too."""
 
 
 def lay_out(tokenizer: PreTrainedTokenizerBase, document: str, blocks: Blocks, question: str | None = None) -> Prompt:
@@ -69,7 +74,14 @@ def lay_out(tokenizer: PreTrainedTokenizerBase, document: str, blocks: Blocks, q
         spans.pop()
     _check_spans(spans, [document[begin:stop] for begin, stop in places])
     asked = [] if question is None else tokens[cut:]
-    return Prompt(text, torch.tensor(tokens[:cut]), torch.tensor(asked, dtype=torch.long), tuple(spans), tuple(places))
+    return Prompt(
+        text=text,
+        tokens=torch.tensor(tokens[:cut]),
+        question=torch.tensor(asked, dtype=torch.long),
+        blocks=tuple(spans),
+        places=tuple(places),
+        asked_at=start + len(document) + len(SEPARATOR) + len("" if tokenizer.chat_template else LEAD),
+    )
 
 
 def prompt_text(tokenizer: PreTrainedTokenizerBase, document: str, question: str) -> tuple[str, int]:
@@ -77,7 +89,7 @@ def prompt_text(tokenizer: PreTrainedTokenizerBase, document: str, question: str
     said = user_message(document, question)
     if tokenizer.chat_template:
         return chat_prompt(tokenizer, said)
-    return f"{document}{SEPARATOR}Question: {question}\nAnswer:", 0
+    return f"{document}{SEPARATOR}{LEAD}{question}\nAnswer:", 0
 
 
 def user_message(document: str, question: str) -> str:
@@ -108,8 +120,8 @@ def unchanging_tokens(tokenizer: PreTrainedTokenizerBase, write: Callable[[str],
     return shared
 
 
-def common_length(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens both begin with."""
+def common_length(one: Sequence[object], other: Sequence[object]) -> int:
+    """How many tokens, or other pieces, both begin with."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
@@ -119,9 +131,14 @@ def chat_prompt(tokenizer: PreTrainedTokenizerBase, content: str) -> tuple[str, 
 
     Templates may trim the message.
     """
-    chat = tokenizer.apply_chat_template(
-        [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
-    )
+    messages = [{"role": "user", "content": content}]
+    try:
+        chat = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+    except Exception as error:  # a template is somebody's program, and fails in any way
+        raise ValueError(
+            f"tokenizer: expected a chat template that takes a user's message alone, got: {one_line(str(error))}; "
+            "set tokenizer.chat_template to another one, or to None"
+        ) from error
     assert isinstance(chat, str)
     said = content.strip()
     if chat.count(said) != 1:
@@ -184,9 +201,10 @@ def check_characters(name: str, value: object) -> None:
         raise ValueError(f"{name}: expected text in UTF-8, got bytes that are not: {short(value)}") from error
 
 
-def short(text: str) -> str:
-    """A text for an error message."""
-    return repr(text if len(text) <= 60 else f"{text[:57]}...")
+def short(value: object) -> str:
+    """A text or another value for an error message."""
+    written = repr(value)
+    return written if len(written) <= 60 else f"{written[:57]}..."
 
 
 def token_spans(offsets: Sequence[Characters], places: Sequence[Characters], cut: int) -> list[Span]:

@@ -5,13 +5,41 @@ paragraphs                  0                      1                        2   
 question     Which corpus do they collect?         evidence {2}
 """
 
-import gzip
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from pydantic import BaseModel, RootModel
+
+from keepset.files import read_record
 
 SEPARATOR = "\n\n"
+
+
+class _QasperSection(BaseModel):
+    section_name: str | None
+    paragraphs: list[str]
+
+
+class _QasperAnswer(BaseModel):
+    extractive_spans: list[str] = []
+    yes_no: bool | None = None
+
+
+class _QasperAsked(BaseModel):
+    question: str
+    answers: list[_QasperAnswer]
+    evidence_index: list[int]
+    evidence_unmatched: int
+    evidence_float: int
+
+
+class _QasperEntry(BaseModel):
+    full_text: list[_QasperSection]
+    qas: list[_QasperAsked]
+
+
+class _QasperFile(RootModel[dict[str, _QasperEntry]]):
+    """Papers by their id."""
 
 
 @dataclass(frozen=True)
@@ -52,51 +80,39 @@ class QasperPaper:
 
 def read_qasper(path: Path) -> list[QasperPaper]:
     """Papers with at least one evidence paragraph, the shorter first."""
-    found = [_paper(name, entry) for name, entry in _papers(path).items()]
+    papers = read_record(path, _QasperFile, "QASPER papers (JSON, or gzip of it)")
+    found = [_paper(name, entry) for name, entry in papers.root.items()]
     return sorted((paper for paper in found if paper.evidence), key=lambda paper: (paper.words, paper.id))
 
 
-def _paper(name: str, entry: dict[str, Any]) -> QasperPaper:
+def _paper(name: str, entry: _QasperEntry) -> QasperPaper:
     text = ""
     paragraphs: list[tuple[int, int]] = []
     numbers: dict[int, int] = {}
     flat = 0
-    for section in entry["full_text"]:
-        if heading := (section["section_name"] or "").strip():
+    for section in entry.full_text:
+        if heading := (section.section_name or "").strip():
             text += heading + SEPARATOR
-        for paragraph in section["paragraphs"]:
+        for paragraph in section.paragraphs:
             if said := " ".join(paragraph.split()):
                 numbers[flat] = len(paragraphs)
                 paragraphs.append((len(text), len(text) + len(said)))
                 text += said + SEPARATOR
             flat += 1
-    questions = tuple(_question(asked, numbers) for asked in entry["qas"])
+    questions = tuple(_question(asked, numbers) for asked in entry.qas)
     return QasperPaper(name, text, tuple(paragraphs), questions)
 
 
-def _question(asked: dict[str, Any], numbers: dict[int, int]) -> PaperQuestion:
-    answer = asked["answers"][0] if asked["answers"] else {}
-    spans = tuple(" ".join(span.split()) for span in answer.get("extractive_spans") or () if span.strip())
-    yes_no = answer.get("yes_no")
-    evidence = frozenset(numbers[i] for i in asked["evidence_index"] if i in numbers)
-    complete = bool(evidence) and not asked["evidence_unmatched"] and not asked["evidence_float"]
+def _question(asked: _QasperAsked, numbers: dict[int, int]) -> PaperQuestion:
+    answer = asked.answers[0] if asked.answers else _QasperAnswer()
+    spans = tuple(" ".join(span.split()) for span in answer.extractive_spans if span.strip())
+    yes_no = answer.yes_no
+    evidence = frozenset(numbers[i] for i in asked.evidence_index if i in numbers)
+    complete = bool(evidence) and not asked.evidence_unmatched and not asked.evidence_float
     return PaperQuestion(
-        question=asked["question"].strip(),
+        question=asked.question.strip(),
         evidence=evidence,
         answers=spans or (() if yes_no is None else ("yes" if yes_no else "no",)),
         extractive=bool(spans),
         fits=complete and bool(spans or yes_no is not None),
     )
-
-
-def _papers(path: Path) -> dict[str, dict[str, Any]]:
-    try:
-        written = path.read_bytes()
-        papers: dict[str, dict[str, Any]] = json.loads(gzip.decompress(written) if path.suffix == ".gz" else written)
-    except OSError as error:
-        raise ValueError(f"{path}: expected QASPER papers (JSON, or gzip of it), got: {error}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: expected QASPER papers as JSON, got something else: {error}") from error
-    if not isinstance(papers, dict) or not all("full_text" in entry for entry in papers.values()):
-        raise ValueError(f"{path}: expected papers with 'full_text' and 'qas' by their id, got something else")
-    return papers

@@ -31,7 +31,7 @@ MARKS = re.compile(r"^[^\S\n\r]*[!-/:-@\[-`{-~]+[^\S\n\r]*$", re.MULTILINE)
 """A line of marks alone: under a heading, between two parts, at the end of a piece of code."""
 FENCE = re.compile(r"\s*(?:```|~~~)[^\S\n\r]*[\w+-]*\s*")
 """A line that begins or ends a piece of code."""
-WIDTH = re.compile(r"(\d+) tokens?")
+WIDTH = re.compile(r"(\d+)(?: tokens?)?")
 WAYS = "'sentence', 'paragraph', 'line', a number of tokens such as '128 tokens', or (start, stop) character spans"
 
 
@@ -55,13 +55,19 @@ def _cuts(text: str, blocks: str | int, tokenizer: PreTrainedTokenizerBase | Non
         return _with_words(text, _sentence_cuts(text))
     if blocks in ("paragraph", "line"):
         return [found.end() for found in (PARAGRAPH if blocks == "paragraph" else LINE).finditer(text)]
-    width = WIDTH.fullmatch(str(blocks)) or re.fullmatch(r"(\d+)", str(blocks))
-    if width is None or int(width[1]) < 1:
+    width = find_width(blocks)
+    if width is None:
         raise ValueError(f"blocks: expected {WAYS}, got {blocks!r}")
     if tokenizer is None:
         raise ValueError(f"blocks: {blocks!r} counts tokens; pass the tokenizer")
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    return [begin for begin, _ in encoded["offset_mapping"][:: int(width[1])]]
+    return [begin for begin, _ in encoded["offset_mapping"][::width]]
+
+
+def find_width(blocks: str | int) -> int | None:
+    """``128``, ``"128"`` and ``"128 tokens"``; None for what is no number of tokens."""
+    found = WIDTH.fullmatch(str(blocks))
+    return int(found[1]) or None if found else None
 
 
 def _sentence_cuts(text: str) -> list[int]:

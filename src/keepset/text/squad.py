@@ -5,15 +5,41 @@ question   Who ran the pier?
 answer     Dr. Vane            gold sentence 1: the one the annotators' answers start in
 """
 
-import gzip
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from pydantic import BaseModel
+
+from keepset.files import read_record
 from keepset.text.split import split_blocks
+
+
+class _SquadAnswer(BaseModel):
+    text: str
+    answer_start: int
+
+
+class _SquadAsked(BaseModel):
+    id: str
+    question: str
+    answers: list[_SquadAnswer]
+    """Empty where the text does not answer: v2.0 has such questions."""
+
+
+class _SquadParagraph(BaseModel):
+    context: str
+    qas: list[_SquadAsked]
+
+
+class _SquadEntry(BaseModel):
+    title: str
+    paragraphs: list[_SquadParagraph]
+
+
+class _SquadFile(BaseModel):
+    data: list[_SquadEntry]
 
 
 @dataclass(frozen=True)
@@ -38,20 +64,20 @@ def read_squad(path: Path) -> list[SquadQuestion]:
     """Every question whose answer text stands in one sentence only, and all of whose annotators mark that sentence."""
     found = []
     for article in _articles(path):
-        for number, paragraph in enumerate(article["paragraphs"]):
-            context = paragraph["context"]
+        for number, paragraph in enumerate(article.paragraphs):
+            context = paragraph.context
             sentences = tuple(split_blocks(context, "sentence"))
-            for asked in paragraph["qas"]:
-                gold = _gold_sentence(context, sentences, asked["answers"])
+            for asked in paragraph.qas:
+                gold = _gold_sentence(context, sentences, asked.answers)
                 if gold is not None:
                     found.append(
                         SquadQuestion(
-                            id=asked["id"],
-                            article=article["title"],
+                            id=asked.id,
+                            article=article.title,
                             paragraph=number,
                             context=context,
-                            question=asked["question"].strip(),
-                            answers=tuple(dict.fromkeys(answer["text"] for answer in asked["answers"])),
+                            question=asked.question.strip(),
+                            answers=tuple(dict.fromkeys(answer.text for answer in asked.answers)),
                             sentences=sentences,
                             gold=gold,
                         )
@@ -100,21 +126,21 @@ def read_articles(path: Path, sentences: int = 16) -> list[SquadArticle]:
     by_article: dict[str, list[SquadQuestion]] = {}
     for asked in read_squad(path):
         by_article.setdefault(asked.article, []).append(asked)
-    return [_article(article, by_article.get(article["title"], []), sentences) for article in _articles(path)]
+    return [_article(article, by_article.get(article.title, []), sentences) for article in _articles(path)]
 
 
-def _article(entry: dict[str, Any], questions: Sequence[SquadQuestion], size: int) -> SquadArticle:
+def _article(entry: _SquadEntry, questions: Sequence[SquadQuestion], size: int) -> SquadArticle:
     text = ""
     spans: list[tuple[int, int]] = []
     firsts: list[int] = []
-    for paragraph in entry["paragraphs"]:
-        context = paragraph["context"]
+    for paragraph in entry.paragraphs:
+        context = paragraph.context
         shift = len(text) - (len(context) - len(context.lstrip()))
         firsts.append(len(spans))
         spans += [(max(len(text), start + shift), stop + shift) for start, stop in split_blocks(context, "sentence")]
         text += context.strip() + "\n\n"
     spans = [(start, min(stop, len(text))) for start, stop in spans]
-    article = SquadArticle(entry["title"], text, tuple(spans), tuple(asked.question for asked in questions), ())
+    article = SquadArticle(entry.title, text, tuple(spans), tuple(asked.question for asked in questions), ())
     asked = []
     for place, question in enumerate(questions):
         first = firsts[question.paragraph]
@@ -150,22 +176,15 @@ def sample_squad(
     return order[:n]
 
 
-def _gold_sentence(context: str, sentences: Sequence[tuple[int, int]], answers: Sequence[dict[str, Any]]) -> int | None:
+def _gold_sentence(context: str, sentences: Sequence[tuple[int, int]], answers: Sequence[_SquadAnswer]) -> int | None:
+    if not answers:
+        return None
     marked = {
-        i for answer in answers for i, (start, stop) in enumerate(sentences) if start <= answer["answer_start"] < stop
+        i for answer in answers for i, (start, stop) in enumerate(sentences) if start <= answer.answer_start < stop
     }
-    holding = [i for i, (start, stop) in enumerate(sentences) if answers[0]["text"] in context[start:stop]]
+    holding = [i for i, (start, stop) in enumerate(sentences) if answers[0].text in context[start:stop]]
     return holding[0] if len(marked) == 1 and holding == [*marked] else None
 
 
-def _articles(path: Path) -> list[dict[str, Any]]:
-    try:
-        written = path.read_bytes()
-        articles: list[dict[str, Any]] = json.loads(gzip.decompress(written) if path.suffix == ".gz" else written)[
-            "data"
-        ]
-    except OSError as error:
-        raise ValueError(f"{path}: expected a SQuAD v1.1 file (JSON, or gzip of it), got: {error}") from error
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"{path}: expected SQuAD v1.1 JSON with 'data', got something else: {error}") from error
-    return articles
+def _articles(path: Path) -> list[_SquadEntry]:
+    return read_record(path, _SquadFile, "a SQuAD v1.1 file (JSON, or gzip of it)").data

@@ -1,7 +1,5 @@
 """Peak memory on a model that costs nothing: every process really runs, a fork, and each thing is a file of its own."""
 
-from pathlib import Path
-
 import pytest
 
 from keepset.paper.bench import memory as memory_bench
@@ -60,8 +58,3 @@ def shared(run: RunResult, name: str) -> RunResult:
     """A readout as it was measured before each had a process."""
     config = run.config | {"split_from": "bench/memory-readouts.json", "place": 0}
     return run.model_copy(update={"at": {"kind": "readout", "readout": name}, "config": config})
-
-
-def test_an_unknown_scale_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="scale: expected one of smoke, small, paper, got 'large'"):
-        memory_bench.jobs("large")

@@ -71,8 +71,3 @@ def test_the_simulation_is_bound_by_workers_or_by_the_writer() -> None:
     assert simulated_seconds(1, 800, 1.0, 0.0) == pytest.approx(800)
     assert simulated_seconds(10, 800, 1.0, 0.0) == pytest.approx(80)
     assert simulated_seconds(1_000, 80_000, 1.0, 0.01) == pytest.approx(800, rel=0.05)
-
-
-def test_scales_are_named() -> None:
-    with pytest.raises(ValueError, match="scale: expected one of smoke, small, paper, got 'large'"):
-        reliability.jobs("large")

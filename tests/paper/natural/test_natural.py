@@ -11,6 +11,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel, BertTokenizer, PreTrainedTokenizerBase
 
+from keepset.models.fingerprint import weights_fingerprint
 from keepset.paper.bench.models import TINY, tiny_model
 from keepset.paper.experiment import run_missing
 from keepset.paper.natural import EXPERIMENT, costs, tables
@@ -27,6 +28,7 @@ from keepset.paper.natural.paper_answers import holds
 from keepset.paper.natural.papers import SHARES
 from keepset.paper.natural.run import ROUTER, SCORERS, answers, first_questions, jobs, paper_answers
 from keepset.paper.natural.ship import CARD, ship
+from keepset.paper.natural.states import Reader, Source
 from keepset.paper.natural.training import Lessons, Training, together, train_text_router
 from keepset.paper.results import Results, read_results
 from keepset.pruning import Pruner
@@ -164,6 +166,18 @@ def test_the_ceiling_is_what_is_marked_the_shorter_first(data: Path) -> None:
     assert int(gold_first(document, None).argmax()) == 6
     two = replace(document, wanted=torch.tensor([True] * 2 + [False] * 6), words=[9, 3, 1, 1, 1, 1, 1, 1])
     assert gold_first(two, None).sort(descending=True, stable=True).indices.tolist()[:3] == [1, 0, 2]
+
+
+def test_what_the_reader_saw_is_kept_for_this_text_and_these_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEEPSET_CACHE", str(tmp_path))
+    reader, source = Reader(TINY, 1), Source("squad-dev-Ulm", "Ulm is old.", ("What is old?",))
+    longer, other = (replace(source, text="Ulm is old. Rye is new."), replace(source, questions=("What?",)))
+    lengths = [len(reader.see(seen).states) for seen in (source, longer, source)]
+    assert lengths[0] == lengths[2] < lengths[1], "another text under the same id is read anew"
+    assert len({reader.path(seen) for seen in (source, longer, other)}) == 3
+    assert weights_fingerprint(tiny_model()[0])[:8] in reader.folder.name
 
 
 def test_a_scorer_that_needs_no_reader_is_given_none(data: Path) -> None:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import torch
+from torch.nn.functional import pad
 
 from keepset.blocks import Example, Span
 from keepset.paper.pretrained.lookup import asking, in_order, train_lookup
@@ -47,11 +48,11 @@ def target(found: list[Example]) -> torch.Tensor:
 
 def test_what_a_router_reads() -> None:
     (one,) = examples(0, 1)
-    tokens = router_tokens([one], width=5)
-    assert tokens.shape == (1, 7, 5)
-    assert tokens[0, 2, :3].tolist() == (one.tokens[6:9] + 1).tolist()
-    assert tokens[0, -1, :3].tolist() == (one.tokens[18:] + 1).tolist()
-    assert not tokens[..., 3:].any(), "zero where a record is shorter"
+    tokens = router_tokens([replace(one, blocks=(Span(0, 2), *one.blocks[1:]))])
+    assert tokens.shape == (1, 7, 3)
+    assert tokens[0, 0].tolist() == [*(one.tokens[:2] + 1).tolist(), 0], "zero where a record is shorter"
+    assert tokens[0, 2].tolist() == (one.tokens[6:9] + 1).tolist()
+    assert tokens[0, -1].tolist() == (one.tokens[18:] + 1).tolist()
 
 
 def test_padding_changes_nothing() -> None:
@@ -59,7 +60,8 @@ def test_padding_changes_nothing() -> None:
     for kind in KINDS.values():
         torch.manual_seed(0)
         router = kind(VOCABULARY)
-        torch.testing.assert_close(router(router_tokens(found)), router(router_tokens(found, width=9)))
+        tokens = router_tokens(found)
+        torch.testing.assert_close(router(tokens), router(pad(tokens, (0, 6))))
 
 
 def test_a_record_that_shares_a_rare_word_is_nearest_before_training() -> None:

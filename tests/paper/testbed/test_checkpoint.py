@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import SafetensorError
 
 from keepset.paper.testbed.teachers.checkpoint import KEPT, TrainingState, checkpoints, load_checkpoint, save_checkpoint
 from keepset.paper.testbed.teachers.muon import Muon
@@ -94,6 +95,19 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path: Path, saved: Path, m
             run.save(tmp_path)
     assert list(tmp_path.iterdir()) == [saved]
     assert Run().load(saved).state.step == 2
+
+
+def test_tensors_that_do_not_fit_leave_the_checkpoint_before(
+    tmp_path: Path, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    run = Run().load(saved).train(1)
+    monkeypatch.setattr("keepset.paper.testbed.teachers.checkpoint.save_file", full)
+    with pytest.raises(OSError, match=r"000003 cannot be written, and nothing was kept: .*No space left"):
+        run.save(tmp_path)
+    assert list(tmp_path.iterdir()) == [saved]
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors"])

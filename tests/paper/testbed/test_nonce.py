@@ -7,7 +7,8 @@ from keepset.blocks import Example
 from keepset.interventions import Overwrite
 from keepset.paper.testbed.tasks import Vocabulary, sample_condition
 from keepset.paper.testbed.tasks.nonce import nonce_blocks
-from keepset.paper.testbed.tasks.oracle import oracle_answer, read_query, read_records
+from keepset.paper.testbed.tasks.oracle import read_query, read_records
+from tests.oracle import oracle_answer
 
 VOCABULARY = Vocabulary(families=6, members=8, values=8)
 

@@ -5,7 +5,7 @@ import torch
 
 from keepset.blocks import Example, Span
 from keepset.paper.testbed.tasks import Vocabulary
-from keepset.paper.testbed.tasks.oracle import oracle_answer, oracle_family
+from tests.oracle import oracle_answer, oracle_family
 
 VOCABULARY = Vocabulary(families=3, members=3, values=4)
 IDS = {VOCABULARY.name(token): token for token in range(VOCABULARY.size)}

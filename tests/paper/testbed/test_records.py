@@ -113,7 +113,6 @@ def test_the_queried_record_stands_anywhere() -> None:
         ({"n_records": 0}, "n_records: expected at least 1, got 0"),
         ({"n_records": 4, "stale": -1}, "stale: expected at least 0, got -1"),
         ({"n_records": 4, "n": -1}, "n: expected at least 0, got -1"),
-        ({"n_records": 4, "n_candidates": 1}, "n_candidates: expected at least 2, got 1"),
         ({"n_records": 10_000}, f"n_records: expected at most {min(NAMES.keys, len(CODES) - 4)}"),
         ({"n_records": 4, "stale": 4}, "5 records of the queried key do not fit beside another key in 4 blocks"),
     ],

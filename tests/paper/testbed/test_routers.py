@@ -1,13 +1,12 @@
-"""What routers read, their size, saving, and what they refuse to load."""
+"""What routers read, their size, and what they refuse to score."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 
 from keepset.blocks import ExampleBatch
-from keepset.paper.testbed.routers import ROUTERS, build_router, load_router, router_input, score_blocks
+from keepset.paper.testbed.routers import ROUTERS, build_router, router_input, score_blocks
 from keepset.paper.testbed.routers.router import Router
 from keepset.paper.testbed.tasks import Vocabulary, sample_condition
 from keepset.paper.testbed.teachers.presets import paper
@@ -88,88 +87,6 @@ def test_the_seed_decides_the_weights(router: Router) -> None:
     other = build_router(router.kind, VOCABULARY, WIDTH, seed=1)
     assert torch.equal(router.table.weight, again.table.weight)
     assert not torch.equal(router.table.weight, other.table.weight)
-
-
-def test_round_trip(router: Router, tmp_path: Path) -> None:
-    batch = sample()
-    for _ in range(2):  # the second time over the first
-        router.save_pretrained(tmp_path / "router")
-    loaded = load_router(tmp_path / "router", VOCABULARY, WIDTH)
-    by_class = type(router).from_pretrained(tmp_path / "router")
-    assert type(loaded) is type(router)
-    for one in (loaded, by_class):
-        assert not one.training
-        torch.testing.assert_close(score_blocks(one, batch), score_blocks(router, batch), rtol=0, atol=0)
-    assert [path.name for path in tmp_path.iterdir()] == ["router"]
-
-
-def test_saving_does_not_replace_what_is_no_router(router: Router, tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(ValueError, match=r"only a router, got thesis\.tex; .*choose another one"):
-        router.save_pretrained(tmp_path)
-    assert (tmp_path / "thesis.tex").read_text() == "years of work"
-
-
-def test_a_failed_save_leaves_the_old_router(router: Router, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    router.save_pretrained(tmp_path / "router")
-
-    def full_disk(*_: object) -> None:
-        raise OSError("no space left")
-
-    monkeypatch.setattr("keepset.routers.network.write_json", full_disk)
-    with pytest.raises(OSError, match="no space left"):
-        router.save_pretrained(tmp_path / "router")
-    assert [path.name for path in tmp_path.iterdir()] == ["router"]
-    load_router(tmp_path / "router", VOCABULARY, WIDTH)
-
-
-@pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    build_router("pooling", VOCABULARY, WIDTH, seed=0).save_pretrained(tmp_path / "router")
-    return tmp_path / "router"
-
-
-def test_a_folder_that_is_no_router(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"expected a saved router .*, got no config\.json"):
-        load_router(tmp_path / "nothing", VOCABULARY, WIDTH)
-    (tmp_path / "config.json").write_text('{"model_type": "qwen3", "hidden_size": 128}')
-    with pytest.raises(ValueError, match="expected the config of a saved router, got something else"):
-        load_router(tmp_path, VOCABULARY, WIDTH)
-    (tmp_path / "config.json").write_bytes(b"\xff\x00")
-    with pytest.raises(ValueError, match="expected the config of a saved router, got something else"):
-        load_router(tmp_path, VOCABULARY, WIDTH)
-
-
-def test_a_router_of_another_kind(saved: Path) -> None:
-    config = saved / "config.json"
-    config.write_text(config.read_text().replace("pooling", "oracle"))
-    with pytest.raises(ValueError, match="expected a router of kind pooling or chain or deep_chain, got 'oracle'"):
-        load_router(saved, VOCABULARY, WIDTH)
-
-
-def test_damaged_weights(saved: Path) -> None:
-    weights = saved / "model.safetensors"
-    data = bytearray(weights.read_bytes())
-    data[-1] ^= 1
-    weights.write_bytes(data)
-    with pytest.raises(ValueError, match=r"is damaged: expected model\.safetensors .*train the router again"):
-        load_router(saved, VOCABULARY, WIDTH)
-    weights.unlink()
-    with pytest.raises(ValueError, match="got no file; train the router again"):
-        load_router(saved, VOCABULARY, WIDTH)
-
-
-def test_another_vocabulary(saved: Path) -> None:
-    # As many tokens, but other ones: a check of the size alone would let it through.
-    other = Vocabulary(families=8, members=6, values=6)
-    assert other.size == VOCABULARY.size
-    with pytest.raises(ValueError, match=r"vocabulary .*families=8.*, got one of .*families=6"):
-        load_router(saved, other, WIDTH)
-
-
-def test_another_block_width(saved: Path) -> None:
-    with pytest.raises(ValueError, match="expected a router of block width 8, got one of 5"):
-        load_router(saved, VOCABULARY, 8)
 
 
 def test_scoring_refuses_foreign_examples(router: Router) -> None:

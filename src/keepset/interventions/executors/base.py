@@ -1,4 +1,4 @@
-"""What every executor shares: the question, the reading, the cost, and what to do when memory runs out."""
+"""What every executor shares: the question, the reading, and the cost."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from keepset.blocks import Example, KeepSet
 from keepset.interventions.executors.layout import Job, Reading, Tokens
 from keepset.interventions.operators import Mask, Operator
-from keepset.models.capabilities import check_supported, position_limit, sliding_windows
+from keepset.models.capabilities import check_positions, check_supported, check_vocabulary, sliding_windows
 
 MAX_TOKENS = 16_384
 """Default bound on the tokens of one forward, and on the tokens whose keys and values are held at once."""
@@ -87,7 +87,7 @@ class Executor(ABC):
 
     def check(self, ask: Ask, reserve: int = 0) -> None:
         """Raises ValueError when the model cannot read ``ask``, or ``reserve`` generated tokens after it."""
-        check_tokens(self.model, ask.example)
+        check_vocabulary(self.model, ask.example.tokens, "tokens")
         check_continuations(self.model, ask, reserve)
 
     @contextmanager
@@ -130,12 +130,6 @@ def until(tokens: Tokens, stop: frozenset[int]) -> Tokens:
     return tokens[:end]
 
 
-def is_out_of_memory(error: RuntimeError) -> bool:
-    """CUDA has a class for it; the CPU allocator only a message."""
-    text = str(error).lower()
-    return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in text or "can't allocate memory" in text
-
-
 def check_model(model: PreTrainedModel) -> None:
     """A frozen model whose positions and windows the engine can honour."""
     if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
@@ -145,26 +139,10 @@ def check_model(model: PreTrainedModel) -> None:
     check_supported(model)
 
 
-def check_tokens(model: PreTrainedModel, example: Example) -> None:
-    """Token ids the model has, and positions it can number."""
-    _check_ids(model, "tokens", int(example.tokens.min()), int(example.tokens.max()))
-
-
-def _check_ids(model: PreTrainedModel, name: str, low: int, high: int) -> None:
-    size = int(model.config.get_text_config().vocab_size)
-    if low < 0 or high >= size:
-        raise ValueError(f"{name}: expected ids in [0, {size}), got {low} to {high}; use the model's own tokenizer")
-
-
 def check_continuations(model: PreTrainedModel, ask: Ask, reserve: int) -> None:
     """Something to read, in tokens the model has and inside its positions."""
     if not ask.continuations or not all(ask.continuations):
         raise ValueError("continuations: expected at least one, each of at least one token, got an empty one")
-    _check_ids(model, "answer", min(map(min, ask.continuations)), max(map(max, ask.continuations)))
+    check_vocabulary(model, torch.tensor([token for tokens in ask.continuations for token in tokens]), "answer")
     needed = len(ask.example.tokens) + max(reserve, *(len(tokens) for tokens in ask.continuations)) - 1
-    limit = position_limit(model)
-    if limit is not None and needed > limit:
-        raise ValueError(
-            f"context: expected at most {limit} positions (max_position_embeddings of {type(model).__name__}), "
-            f"got {needed}; shorten the context or use a model with a longer one"
-        )
+    check_positions(model, needed, "context")

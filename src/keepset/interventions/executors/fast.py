@@ -15,13 +15,14 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from keepset.blocks import Example
-from keepset.interventions.executors.base import MAX_TOKENS, Ask, Executor, is_out_of_memory
-from keepset.interventions.executors.layout import Job, Layout, Reading, lay_out, read_logits, sequence_tokens
+from keepset.interventions.executors.base import MAX_TOKENS, Ask, Executor
+from keepset.interventions.executors.layout import Job, Layout, Reading, layout_of, read_logits, sequence_tokens
 from keepset.interventions.executors.packing import patterns_of, reach_of, slots_of, visible_positions, who_reads_whom
 from keepset.interventions.executors.trie import Path, pieces, plan
 from keepset.interventions.operators import Mask, Operator
 from keepset.models.cache import KeysValues, kept, lend, without_last
 from keepset.models.masks import expand, model_mask
+from keepset.models.memory import is_out_of_memory
 
 FULL_FORWARD = {"cpu": 512}
 """Device -> how many tokens a forward needs before its cost is that of its tokens. Up to there shorter paths
@@ -118,7 +119,7 @@ class Fast(Executor):
             lengths = tuple(len(tokens) for tokens in job.continuations)
             key = (example.blocks, len(example.tokens), view.visible, lengths)
             if key not in layouts:  # the examples of a synthetic batch share their layouts
-                layouts[key] = lay_out(visible_positions(example, view.visible), lengths)
+                layouts[key] = layout_of(visible_positions(example, view.visible), lengths)
             path = Path(job, layouts[key], pieces(example, view.string))
             by_example.setdefault(self._same.get(id(example), id(example)), []).append(path)
         ready = []

@@ -54,7 +54,7 @@ class Layout:
         return len(self.positions)
 
 
-def lay_out(positions: Tensor, lengths: Sequence[int]) -> Layout:
+def layout_of(positions: Tensor, lengths: Sequence[int]) -> Layout:
     """Context tokens at ``positions``, then continuations of ``lengths``; nobody reads their last tokens."""
     context, end = len(positions), int(positions[-1]) + 1
     parts, branches, reads = [positions], [torch.zeros(context, dtype=torch.long)], []

@@ -4,9 +4,10 @@ from collections import defaultdict
 
 import torch
 
-from keepset.interventions.executors.base import Executor, is_out_of_memory
-from keepset.interventions.executors.layout import Job, Layout, lay_out, read_logits, sequence_tokens
+from keepset.interventions.executors.base import Executor
+from keepset.interventions.executors.layout import Job, Layout, layout_of, read_logits, sequence_tokens
 from keepset.models.masks import block_numbers, keep_table, may_read, model_mask
+from keepset.models.memory import is_out_of_memory
 
 
 class Reference(Executor):
@@ -18,7 +19,7 @@ class Reference(Executor):
             lengths = tuple(len(tokens) for tokens in job.continuations)
             by_length[len(job.example.tokens), lengths].append(job)
         for (n_tokens, lengths), group in by_length.items():
-            layout = lay_out(torch.arange(n_tokens), lengths)
+            layout = layout_of(torch.arange(n_tokens), lengths)
             rows = max(1, self.max_tokens // len(layout))
             for start in range(0, len(group), rows):
                 self._forward(layout, group[start : start + rows], temperature)

@@ -19,6 +19,7 @@ from keepset.blocks import Example
 from keepset.interventions.executors.layout import Job, Layout
 from keepset.interventions.operators import Symbol
 from keepset.models.cache import KeysValues
+from keepset.text.prompt import common_length
 
 GAP = -1
 """The version of the piece (block, GAP): the always-visible tokens right before a block."""
@@ -84,7 +85,7 @@ def _siblings(paths: list[Path], shared: int) -> list[Path]:
 def _branch_off(trunk: Path, paths: list[Path]) -> None:
     by_common: dict[int, list[Path]] = {}
     for path in paths:
-        by_common.setdefault(common(trunk.string, path.string), []).append(path)
+        by_common.setdefault(common_length(trunk.string, path.string), []).append(path)
     for shared, group in by_common.items():
         for child in _siblings(group, shared):
             child.parent = trunk
@@ -100,11 +101,3 @@ def _tokens(path: Path, shared: int) -> int:
     span = path.job.example.blocks[block]
     end = span.start if version == GAP else span.stop
     return int((path.layout.positions[: path.layout.context] < end).sum())
-
-
-def common(a: tuple[Symbol, ...], b: tuple[Symbol, ...]) -> int:
-    """How many pieces two strings have in common at their beginnings."""
-    for i, (x, y) in enumerate(zip(a, b, strict=False)):
-        if x != y:
-            return i
-    return min(len(a), len(b))

@@ -64,8 +64,6 @@ SIZES = {"smoke": Sizes(TINY, (160, 4), (160, 4), 128), "small": SMOLLM, "paper"
 
 def jobs(scale: str) -> Jobs:
     """All effects; each readout; each policy that reads the model and is not a readout alone."""
-    if scale not in SIZES:
-        raise ValueError(f"scale: expected one of {', '.join(SIZES)}, got {scale!r}")
     policies = [name for name in POLICIES if name not in (*READ_AS, *BLIND)]
     return {
         f"{NAME}/{EFFECTS}": partial(run, scale, EFFECTS),

@@ -137,10 +137,10 @@ def train_arm(
     return train_block_routers(reads, regime, layers, "line", examples.features, targets, numbers, steps)[target]
 
 
-def evidence_kept(router: BlockRouter, examples: Examples, budget: float = MAIN_BUDGET) -> int:
+def evidence_kept(router: BlockRouter, examples: Examples) -> int:
     """Documents all of whose evidence is among the best blocks; the rule by which steps are chosen."""
     return sum(
-        HeldOutQuestion(score_features(router, features[None]), evidence).keeps(budget)
+        HeldOutQuestion(score_features(router, features[None]), evidence).keeps(MAIN_BUDGET)
         for features, evidence in zip(examples.features, examples.evidence, strict=True)
     )
 

@@ -10,10 +10,11 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset import seeds
+from keepset.files import Frozen
 from keepset.models.quantize import Quantize
 from keepset.paper.bench.engine import peers
 from keepset.paper.bench.models import TINY, loaded, short_name
@@ -35,10 +36,8 @@ DATA = Path("data")
 SQUAD, ARTICLES, TWO_HOP, DOCUMENTS = "squad", "articles", "two-hop", "documents"
 
 
-class Setting(BaseModel):
+class Setting(Frozen):
     """One model and how much it is asked."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str
     """Bundled model, or 'tiny' for untrained weights."""

@@ -77,14 +77,14 @@ SETTINGS = {
 
 
 @lru_cache(maxsize=1)
-def lessons(scale: str, data: Path, splits: tuple[Split, ...] = SPLITS) -> Lessons:
+def lessons(scale: str, data: Path) -> Lessons:
     """Papers in paragraphs and in sentences, and articles; of those nobody has read, the words."""
     setting = SETTINGS[scale]
-    read = [d for split in splits for cut in CUTS for d in qasper(scale, data, split, cut)]
-    read += [d for split in splits for d in squad_training(scale, data, split)]
-    other_papers = [paper for paper in teaching(data)[setting.train_papers :] if qasper_split(paper.id) in splits]
+    read = [d for split in SPLITS for cut in CUTS for d in qasper(scale, data, split, cut)]
+    read += [d for split in SPLITS for d in squad_training(scale, data, split)]
+    other_papers = [paper for paper in teaching(data)[setting.train_papers :] if qasper_split(paper.id) in SPLITS]
     everything = enumerate(articles(data, "train"))
-    other_articles = [a for i, a in everything if i >= setting.train_articles and squad_split(i) in splits]
+    other_articles = [a for i, a in everything if i >= setting.train_articles and squad_split(i) in SPLITS]
     unread = [read_paper(None, paper, cut) for paper in other_papers for cut in CUTS]
     unread += [read_article(None, article, "train") for article in other_articles]
     questions = [(asked.features.numbers, asked.gold) for d in [*read, *unread] for asked in d.asked]

@@ -1,13 +1,17 @@
 """What the reader sees of every document, read once and kept on disk: training then takes seconds.
 
-    CACHE/features/smollm2-135m-instruct-layer10/qasper-2001.01234.safetensors
+    CACHE/features/smollm2-135m-instruct-0a1b2c3d-layer10/qasper-2001.01234-4e5f6a7b.safetensors
         states (T, D) float16   places (T, 2) characters of each token   asked (Q, D)   asked_lengths (questions,)
 
-One file per document with its questions; a run that was stopped goes on with the next file.
+One file per document with its questions; a run that was stopped goes on with the next file. The names hold hashes of
+the reader's weights and of what was read: another text under the same id is read anew.
 """
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -15,14 +19,17 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from keepset.files import replacing_file
+from keepset.files import replacing_file, writing_tensors
 from keepset.models.bundled import cache_folder
+from keepset.models.fingerprint import weights_fingerprint
 from keepset.paper.bench.models import loaded
 from keepset.routers.reading import read_short, read_states, sink_token
 from keepset.text.prompt import encode
 
 BATCH = 32
 """Questions read together."""
+DIGITS = 8
+"""Of a hash in a name."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +39,10 @@ class Source:
     id: str
     text: str
     questions: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps([self.text, self.questions]).encode()).hexdigest()[:DIGITS]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +66,10 @@ class Reader:
 
     @property
     def folder(self) -> Path:
-        return cache_folder() / "features" / f"{self.name}-layer{self.layers}"
+        return cache_folder() / "features" / f"{self.name}-{_weights(self.name)}-layer{self.layers}"
 
     def path(self, source: Source) -> Path:
-        return self.folder / f"{source.id}.safetensors"
+        return self.folder / f"{source.id}-{source.digest}.safetensors"
 
     def see(self, source: Source) -> Seen:
         """From disk, or read now and kept."""
@@ -66,11 +77,16 @@ class Reader:
         if not path.exists():
             model, tokenizer = loaded(self.name)
             found = _read(model, tokenizer, source, self.layers)
-            with replacing_file(path) as temporary:
+            with replacing_file(path) as temporary, writing_tensors(path):
                 save_file(found, temporary)
         tensors = load_file(path)
         asked = tensors["asked"].split(tensors["asked_lengths"].tolist())
         return Seen(tensors["states"], tensors["places"], tuple(asked))
+
+
+@lru_cache(maxsize=1)
+def _weights(reader: str) -> str:
+    return weights_fingerprint(loaded(reader)[0])[:DIGITS]
 
 
 def _read(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, source: Source, layers: int) -> dict[str, Tensor]:

@@ -62,16 +62,16 @@ class Lessons:
     read: Sequence[Read]
 
 
-def train_text_router(reads: ReadModel, layers: int, lessons: Lessons, training: Training, seed: int = 0) -> TextRouter:
+def train_text_router(reads: ReadModel, layers: int, lessons: Lessons, training: Training) -> TextRouter:
     """A router for both regimes: words first, then what the reader adds to them."""
     with torch.random.fork_rng():
-        torch.manual_seed(seeds.ROUTER_INIT.seed(seed))
+        torch.manual_seed(seeds.ROUTER_INIT.seed(0))
         router = TextRouter(reads, layers, "sentence", training.length_power, training.question_length_power)
         standardise(router, lessons)
         learn_words(router, [*lessons.read, *lessons.unread], training)
         learn_states(router, lessons.read, training)
         learn_words_in_common(router, lessons.questions, training)
-        learn_answering(router, lessons.read, training, seed)
+        learn_answering(router, lessons.read, training)
     return router.eval()
 
 
@@ -145,7 +145,7 @@ def learn_words_in_common(router: TextRouter, questions: Sequence[tuple[Tensor, 
         _step(optimizer, loss / training.batch)
 
 
-def learn_answering(router: TextRouter, documents: Sequence[Read], training: Training, seed: int) -> None:
+def learn_answering(router: TextRouter, documents: Sequence[Read], training: Training) -> None:
     """The same loss, for what the reader's states add to words in common.
 
     Learned in the directions in which tokens differ most: there are too few questions for all of them, and it takes a
@@ -162,7 +162,7 @@ def learn_answering(router: TextRouter, documents: Sequence[Read], training: Tra
     steps = training.epochs * (len(groups) // training.groups + 1)
     optimizer = torch.optim.AdamW(parameters, lr=training.question_rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, steps)
-    rng = random.Random(seeds.ROUTER_STREAM.seed(seed))
+    rng = random.Random(seeds.ROUTER_STREAM.seed(0))
     for _ in range(steps):
         losses = []
         for text, group in rng.sample(groups, min(training.groups, len(groups))):

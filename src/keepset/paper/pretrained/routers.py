@@ -98,11 +98,11 @@ def nearness(records: Tensor, question: Tensor) -> Tensor:
 KINDS: dict[Kind, type[SpanRouter] | type[MixerRouter]] = {"span": SpanRouter, "mixer": MixerRouter}
 
 
-def router_tokens(examples: Sequence[Example], width: int | None = None) -> Tensor:
+def router_tokens(examples: Sequence[Example]) -> Tensor:
     """(B, N + 1, W) what a router reads of examples with as many records each: records, then the question."""
     spans = [[*example.blocks, example.query] for example in examples]
     widest = max(len(span) for row in spans for span in row)
-    tokens = torch.zeros(len(examples), len(spans[0]), max(widest, width or 0), dtype=torch.long)
+    tokens = torch.zeros(len(examples), len(spans[0]), widest, dtype=torch.long)
     for b, (example, row) in enumerate(zip(examples, spans, strict=True)):
         for i, span in enumerate(row):
             tokens[b, i, : len(span)] = example.tokens[span.start : span.stop] + 1

@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from functools import partial
 
 import torch
-from pydantic import BaseModel, ConfigDict
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset import seeds
 from keepset.blocks import Example
+from keepset.files import Frozen
 from keepset.interventions import Effects, Effort, Fast, ForcedChoice, GoldToken, Probe, Reference, Score, Scorer
 from keepset.labels import evidence_sets, keep_sets
 from keepset.paper.bench.engine import peers
@@ -58,10 +58,8 @@ NAME = "engine"
 PRETRAINED = "smollm2-135m-instruct"
 
 
-class Setting(BaseModel):
+class Setting(Frozen):
     """One subject at one length: one result file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     subject: str
     """teacher (unique retrieval) or records (unique retrieval in natural language, forced choice)."""

@@ -1,13 +1,11 @@
 """Routers of the synthetic tasks: pooling and chain, over tokens of their own vocabulary."""
 
-from pathlib import Path
-
 import torch
 
 from keepset import seeds
 from keepset.paper.testbed.routers.chain import ChainRouter, DeepChainRouter
 from keepset.paper.testbed.routers.pooling import PoolingRouter
-from keepset.paper.testbed.routers.router import Router, load_saved, router_input, score_blocks
+from keepset.paper.testbed.routers.router import Router, router_input, score_blocks
 from keepset.paper.testbed.routers.streams import example_batch, renamed_stream
 from keepset.paper.testbed.tasks.vocabulary import Vocabulary
 
@@ -19,7 +17,6 @@ __all__ = [
     "Router",
     "build_router",
     "example_batch",
-    "load_router",
     "renamed_stream",
     "router_input",
     "score_blocks",
@@ -35,8 +32,3 @@ def build_router(kind: str, vocabulary: Vocabulary, block_width: int, seed: int)
     with torch.random.fork_rng():
         torch.manual_seed(seeds.ROUTER_INIT.seed(seed))
         return ROUTERS[kind](vocabulary, block_width)
-
-
-def load_router(folder: Path, vocabulary: Vocabulary, block_width: int) -> Router:
-    """A saved router of either kind, for contexts of this vocabulary and block width."""
-    return load_saved(folder, ROUTERS, vocabulary, block_width)

@@ -4,12 +4,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from keepset.paper.testbed.routers.router import ASKED_TOKENS, CODERS, Router, bag, relative_positions
+from keepset.paper.testbed.routers.router import ASKED_TOKENS, Router, bag, relative_positions
 from keepset.paper.testbed.tasks.vocabulary import Vocabulary
 from keepset.routers.layer import LAYERS, WIDTH, RouterLayer
 
 
-class ChainRouter(Router, coders=CODERS, library_name="keepset"):
+class ChainRouter(Router):
     """summary = sum over offsets o of P_o e_o; two layers over all summaries and the query's; a scorer per block.
 
     A token's projection depends on where it stands, so the key a record carries and the key it points to stay
@@ -53,7 +53,7 @@ class ChainRouter(Router, coders=CODERS, library_name="keepset"):
         return features @ torch.cat([tables, self.position, self.is_query])
 
 
-class DeepChainRouter(ChainRouter, coders=CODERS, library_name="keepset"):
+class DeepChainRouter(ChainRouter):
     """A layer for every record of a three-hop chain: found one after another, each by the one before it."""
 
     kind = "deep_chain"

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from keepset.paper.testbed.routers.router import ASKED_TOKENS, CODERS, Router, bag, relative_positions
+from keepset.paper.testbed.routers.router import ASKED_TOKENS, Router, bag, relative_positions
 from keepset.paper.testbed.tasks.vocabulary import Vocabulary
 from keepset.routers.layer import WIDTH
 
@@ -11,7 +11,7 @@ HIDDEN = 128
 """Width of the scorer's hidden layer: 23.5K parameters at the paper's vocabulary of 105 tokens."""
 
 
-class PoolingRouter(Router, coders=CODERS, library_name="keepset"):
+class PoolingRouter(Router):
     """score = W2 relu(W1 [mean of the block, mean of the query, relative position])
 
     Mean pooling loses the order of a block's tokens: a pointer's source and destination look alike.

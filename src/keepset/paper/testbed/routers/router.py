@@ -1,4 +1,4 @@
-"""What every router shares: what it reads, how it is saved, and what it refuses to load.
+"""What every router shares: what it reads, and what it refuses to score.
 
 A router reads the context and the query, never the answer and never the model:
 
@@ -6,42 +6,20 @@ A router reads the context and the query, never the answer and never the model:
     WRITE f m v ·  ...  WRITE f m v ·    QUERY f m        -> (B, N) scores, higher is kept first
 """
 
-from pathlib import Path
-
 import torch
-from pydantic import BaseModel, ConfigDict
-from torch import Tensor
+from torch import Tensor, nn
 
 from keepset.blocks import ExampleBatch
 from keepset.paper.testbed.tasks.sheet import QUERY_TOKENS
 from keepset.paper.testbed.tasks.vocabulary import Vocabulary
-from keepset.routers.network import SavedNetwork, check_weights, load_network, read_config
 
 ASKED_TOKENS = QUERY_TOKENS - 1
 """QUERY family member: the query without the position that is supervised."""
 SCORED_AT_ONCE = 4_096
 """Blocks scored in one forward outside training; bounds the memory of long contexts."""
 
-CODERS = {Vocabulary: (Vocabulary.model_dump, Vocabulary.model_validate)}
-"""How the hub mixin writes a vocabulary into ``config.json`` and reads it back."""
 
-
-class SavedRouter(BaseModel):
-    """``config.json`` beside the weights."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    router: str
-    """Name of the architecture, as in ``ROUTERS``."""
-    vocabulary: Vocabulary
-    """The token ids the router was trained on."""
-    block_width: int
-    """Tokens of a block."""
-    weights_sha256: str
-    """Hash of ``model.safetensors``: a flipped bit must not become a slightly different router."""
-
-
-class Router(SavedNetwork):
+class Router(nn.Module):
     """A small network that scores blocks. Subclasses implement ``forward(tokens) -> (B, N)``."""
 
     kind: str
@@ -65,14 +43,6 @@ class Router(SavedNetwork):
             )
         context = n_blocks * self.block_width
         return tokens[:, :context].unflatten(1, (n_blocks, self.block_width)), tokens[:, context:]
-
-    def config(self, weights_sha256: str) -> SavedRouter:
-        return SavedRouter(
-            router=self.kind,
-            vocabulary=self.vocabulary,
-            block_width=self.block_width,
-            weights_sha256=weights_sha256,
-        )
 
 
 def router_input(batch: ExampleBatch) -> Tensor:
@@ -99,25 +69,6 @@ def score_blocks(router: Router, batch: ExampleBatch) -> Tensor:
     device = next(router.parameters()).device
     chunk = max(1, SCORED_AT_ONCE // len(batch.blocks))
     return torch.cat([router(part.to(device)).cpu() for part in tokens.split(chunk)])
-
-
-def load_saved(folder: Path, routers: dict[str, type[Router]], vocabulary: Vocabulary, block_width: int) -> Router:
-    """The router saved in ``folder``, which must fit the vocabulary and the block width it is wanted for."""
-    saved = read_config(folder, SavedRouter)
-    if saved.router not in routers:
-        raise ValueError(f"{folder}: expected a router of kind {' or '.join(routers)}, got {saved.router!r}")
-    check_weights(folder, saved.weights_sha256)
-    if saved.vocabulary != vocabulary:
-        raise ValueError(
-            f"{folder}: expected a router of the vocabulary {vocabulary!r}, got one of {saved.vocabulary!r}; "
-            "train a router on this vocabulary"
-        )
-    if saved.block_width != block_width:
-        raise ValueError(
-            f"{folder}: expected a router of block width {block_width}, got one of {saved.block_width}; "
-            "train a router on this block width"
-        )
-    return load_network(folder, routers[saved.router])
 
 
 def bag(indices: Tensor, size: int) -> Tensor:

@@ -1,20 +1,15 @@
-"""A brute-force oracle: answers a query, and finds the family of an example, from the tokens alone.
+"""What the blocks and the query of a context say, read from the tokens alone.
 
 It shares nothing with the generators but the token ids, so it can hold them to what they annotate.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
-import numpy as np
 from torch import Tensor
 
-from keepset.blocks import Example, Family, KeepSet, Span, check_keep_set
-from keepset.paper.testbed.tasks.vocabulary import ALL, FILLER, MAX_COUNT, Vocabulary
-
-MAX_BLOCKS = 14
-"""A family takes up to 2**N answers; beyond this many blocks that is no longer a test but a wait."""
+from keepset.blocks import Span
+from keepset.paper.testbed.tasks.vocabulary import FILLER, Vocabulary
 
 Key = tuple[int, int]
 """A family token and a member token."""
@@ -27,36 +22,6 @@ class Record:
     key: Key
     content: int | Key
     """The value token, or the key that a pointer record points to."""
-
-
-def oracle_answer(
-    tokens: Tensor, blocks: tuple[Span, ...], query: Span, vocabulary: Vocabulary, keep: KeepSet | None = None
-) -> int | None:
-    """The answer token when only the blocks in ``keep`` (all, if None) are visible; None without an answer."""
-    keep = frozenset(range(len(blocks))) if keep is None else keep
-    check_keep_set(keep, len(blocks))
-    records = read_records(tokens, blocks, vocabulary)
-    return _answer([records[i] for i in sorted(keep)], read_query(tokens, query, vocabulary), vocabulary)
-
-
-def oracle_family(example: Example, vocabulary: Vocabulary) -> Family:
-    """Every set of blocks that gives the example's answer while none of its proper subsets does."""
-    n_blocks = len(example.blocks)
-    if n_blocks > MAX_BLOCKS:
-        raise ValueError(
-            f"oracle family: expected at most {MAX_BLOCKS} blocks (it tries every subset), got {n_blocks}; "
-            "use a shorter context"
-        )
-    records = read_records(example.tokens, example.blocks, vocabulary)
-    asked = read_query(example.tokens, example.query, vocabulary)
-    minimal: list[KeepSet] = []
-    for size in range(n_blocks + 1):  # smaller sets first, so a set that holds none found so far is minimal
-        for keep in map(frozenset, combinations(range(n_blocks), size)):
-            if any(found <= keep for found in minimal):
-                continue
-            if (_answer([records[i] for i in sorted(keep)], asked, vocabulary),) == example.answer:
-                minimal.append(keep)
-    return frozenset(minimal)
 
 
 def read_records(tokens: Tensor, blocks: tuple[Span, ...], vocabulary: Vocabulary) -> list[Record | None]:
@@ -90,17 +55,3 @@ def read_query(tokens: Tensor, query: Span, vocabulary: Vocabulary) -> Key:
 def _kinds(body: Sequence[int], vocabulary: Vocabulary) -> str:
     """One letter per token, the first of its name: W, Q, A, f, m, v, # or ·."""
     return "".join(vocabulary.name(token)[0] for token in body)
-
-
-def _answer(visible: Iterable[Record | None], asked: Key, vocabulary: Vocabulary) -> int | None:
-    records = [record for record in visible if record is not None]
-    if asked[1] == ALL:
-        count = sum(record.key[0] == asked[0] for record in records)
-        return int(vocabulary.count_token(np.array(count))) if 1 <= count <= MAX_COUNT else None
-    latest = {record.key: record.content for record in records}  # later records replace earlier ones
-    content: int | Key | None = asked
-    for _ in range(len(latest) + 1):  # a longer walk goes in a circle
-        if not isinstance(content, tuple):
-            return content
-        content = latest.get(content)
-    return None if isinstance(content, tuple) else content

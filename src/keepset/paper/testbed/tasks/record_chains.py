@@ -17,6 +17,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from keepset.paper.testbed.tasks.records import (
+    CANDIDATES,
     CODES,
     NAMES,
     Asked,
@@ -39,30 +40,19 @@ class ChainExample(RecordExample):
 
 
 def sample_record_chains(
-    tokenizer: PreTrainedTokenizerBase,
-    seed: int,
-    n_records: int,
-    n: int = 1,
-    n_candidates: int = 4,
-    first: int = 0,
-    before: str = "",
+    tokenizer: PreTrainedTokenizerBase, seed: int, n_records: int, n: int = 1, first: int = 0
 ) -> list[ChainExample]:
     """``n`` examples from number ``first`` on; example i depends on ``seed`` and i only."""
     check_tokenizer(tokenizer)
-    if n_records < 2 * n_candidates or n_records % 2:
+    if n_records < 2 * CANDIDATES or n_records % 2:
         raise ValueError(
-            f"n_records: expected an even number, at least {2 * n_candidates} (a chain for each of {n_candidates} "
+            f"n_records: expected an even number, at least {2 * CANDIDATES} (a chain for each of {CANDIDATES} "
             f"candidates), got {n_records}"
         )
-    return [
-        _sample(tokenizer, np.random.default_rng((seed, i)), n_records // 2, n_candidates, before)
-        for i in range(first, first + n)
-    ]
+    return [_sample(tokenizer, np.random.default_rng((seed, i)), n_records // 2) for i in range(first, first + n)]
 
 
-def _sample(
-    tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, chains: int, n_candidates: int, before: str
-) -> ChainExample:
+def _sample(tokenizer: PreTrainedTokenizerBase, rng: np.random.Generator, chains: int) -> ChainExample:
     """Chain 0 is the one asked for."""
     names = [key_name(key) for key in distinct_keys(rng, 1, 2 * chains, NAMES.keys)[0].tolist()]
     codes = rng.permutation(CODES)[:chains].tolist()
@@ -74,10 +64,9 @@ def _sample(
     order = rng.permutation(2 * chains).tolist()
     sentences = [[*pointers, *values][i] for i in order]
     pointer, value = order.index(0), order.index(chains)
-    choices = rng.permutation(codes[:n_candidates]).tolist()
-    written = write_example(
-        tokenizer, sentences, Asked(names[0], codes[0], choices), frozenset({pointer, value}), before=before
-    )
+    choices = rng.permutation(codes[:CANDIDATES]).tolist()
+    asked = Asked(names[0], codes[0], choices)
+    written = write_example(tokenizer, sentences, asked, frozenset({pointer, value}))
     return ChainExample(
         **{field.name: getattr(written, field.name) for field in fields(written)}, pointer=pointer, value=value
     )

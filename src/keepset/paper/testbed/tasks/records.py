@@ -31,6 +31,8 @@ CODES = range(1000, 10_000)
 
 NAMES = Vocabulary(families=len(SYLLABLES), members=len(SYLLABLES), values=len(CODES))
 """A name is two syllables, as a synthetic key is a family and a member."""
+CANDIDATES = 4
+"""Answers to choose from, the gold one among them; more where more values of a name are obsolete."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,6 @@ def sample_records(
     n_records: int,
     stale: int = 0,
     n: int = 1,
-    n_candidates: int = 4,
     first: int = 0,
     before: str = "",
 ) -> list[RecordExample]:
@@ -65,10 +66,9 @@ def sample_records(
     Example i depends on ``seed`` and i only; ``first`` is the number of the first one. ``before`` is a sentence that
     stands before the records and is none.
     """
-    _check(tokenizer, n_records, stale, n, n_candidates)
+    _check(tokenizer, n_records, stale, n)
     return [
-        _sample(tokenizer, np.random.default_rng((seed, i)), n_records, stale, n_candidates, before)
-        for i in range(first, first + n)
+        _sample(tokenizer, np.random.default_rng((seed, i)), n_records, stale, before) for i in range(first, first + n)
     ]
 
 
@@ -124,7 +124,6 @@ def _sample(
     rng: np.random.Generator,
     n_records: int,
     stale: int,
-    n_candidates: int,
     before: str,
 ) -> RecordExample:
     if stale:
@@ -134,7 +133,7 @@ def _sample(
     else:
         keys = distinct_keys(rng, 1, n_records, NAMES.keys)[0].tolist()
         queried = keys[rng.integers(n_records)]
-    codes = rng.permutation(CODES)[: n_records + n_candidates].tolist()
+    codes = rng.permutation(CODES)[: n_records + CANDIDATES].tolist()
     writes = [i for i, key in enumerate(keys) if key == queried]
     current = writes.pop()
 
@@ -143,7 +142,7 @@ def _sample(
         verb = "is now" if key in keys[:i] else "is"
         sentences.append(f"The code for {key_name(key)} {verb} {code}.")
     wrong = [codes[i] for i in writes] + codes[n_records:]
-    choices = rng.permutation([codes[current], *wrong[: max(n_candidates - 1, stale)]]).tolist()
+    choices = rng.permutation([codes[current], *wrong[: max(CANDIDATES - 1, stale)]]).tolist()
     asked = Asked(key_name(queried), codes[current], choices)
     return write_example(tokenizer, sentences, asked, frozenset({current}), frozenset(writes), before)
 
@@ -202,13 +201,11 @@ def _prompt(tokenizer: PreTrainedTokenizerBase, before: str, sentences: list[str
     return chat + opening, start + len(lead)
 
 
-def _check(tokenizer: PreTrainedTokenizerBase, n_records: int, stale: int, n: int, n_candidates: int) -> None:
+def _check(tokenizer: PreTrainedTokenizerBase, n_records: int, stale: int, n: int) -> None:
     check_tokenizer(tokenizer)
     for name, value, least in (("n_records", n_records, 1), ("stale", stale, 0), ("n", n, 0)):
         if value < least:
             raise ValueError(f"{name}: expected at least {least}, got {value}")
-    if n_candidates < 2:
-        raise ValueError(f"n_candidates: expected at least 2, got {n_candidates}")
-    most = min(NAMES.keys, len(CODES) - n_candidates)
+    most = min(NAMES.keys, len(CODES) - CANDIDATES)
     if n_records > most:
         raise ValueError(f"n_records: expected at most {most} (so many names and codes there are), got {n_records}")

@@ -7,7 +7,9 @@ token   FILLER  WRITE  QUERY  ALL  families   members   values   counts 1 to 5
 from typing import Annotated
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from keepset.files import Frozen
 
 FILLER = 0
 WRITE = 1
@@ -23,10 +25,8 @@ Ids = np.ndarray
 """An integer array of token ids or key numbers."""
 
 
-class Vocabulary(BaseModel):
+class Vocabulary(Frozen):
     """Sizes of the key and value spaces; every token id follows from them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     families: Annotated[int, Field(ge=2)]
     """How many family tokens (first half of a key)."""
@@ -54,10 +54,6 @@ class Vocabulary(BaseModel):
 
     def count_token(self, count: Ids) -> Ids:
         return SPECIALS + self.families + self.members + self.values + count - 1
-
-    def is_value(self, token: int) -> bool:
-        start = SPECIALS + self.families + self.members
-        return start <= token < start + self.values
 
     def name(self, token: int) -> str:
         """A token as a person reads it: ``f3``, ``m0``, ``v12``, ``#4``, ``WRITE``."""

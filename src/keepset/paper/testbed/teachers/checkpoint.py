@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from keepset.files import replacing_folder, sha256, write_json
+from keepset.files import replacing_folder, sha256, write_json, writing_tensors
 
 KEPT = 2
 """How many checkpoints stay on disk, so that a damaged one leaves an earlier one to go back to."""
@@ -37,9 +37,11 @@ def save_checkpoint(
     folder: Path, state: TrainingState, model: torch.nn.Module, optimizers: list[torch.optim.Optimizer]
 ) -> None:
     """Writes checkpoint ``state.step`` and removes the oldest beyond ``KEPT``."""
-    with replacing_folder(folder / f"{state.step:06d}") as temporary:
-        save_file({k: v.contiguous() for k, v in model.state_dict().items()}, temporary / TENSOR_FILES[0])
-        save_file(_optimizer_tensors(optimizers), temporary / TENSOR_FILES[1])
+    target = folder / f"{state.step:06d}"
+    with replacing_folder(target) as temporary:
+        with writing_tensors(target):
+            save_file({k: v.contiguous() for k, v in model.state_dict().items()}, temporary / TENSOR_FILES[0])
+            save_file(_optimizer_tensors(optimizers), temporary / TENSOR_FILES[1])
         hashes = {name: sha256(temporary / name) for name in TENSOR_FILES}
         write_json(temporary / "state.json", {**vars(state), "sha256": hashes})
     for old in checkpoints(folder)[:-KEPT]:

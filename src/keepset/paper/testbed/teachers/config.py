@@ -2,17 +2,14 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from keepset.files import Frozen
 from keepset.paper.testbed.tasks import Vocabulary, find_condition
 from keepset.paper.testbed.tasks.mixture import DRAWS_PER_STEP
 from keepset.seeds import DRAWS
 
 Positive = Annotated[int, Field(ge=1)]
-
-
-class Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Architecture(Frozen):

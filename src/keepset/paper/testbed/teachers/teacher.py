@@ -18,7 +18,7 @@ from transformers import (
 
 from keepset import seeds
 from keepset.blocks import ExampleBatch
-from keepset.files import read_record, replacing_folder, write_json
+from keepset.files import read_record, replacing_folder, write_json, writing_tensors
 from keepset.paper.testbed.teachers.config import Architecture, TeacherConfig
 
 CLASSES: dict[str, tuple[type[PreTrainedConfig], type[PreTrainedModel]]] = {
@@ -105,7 +105,7 @@ def save_teacher(model: PreTrainedModel, config: TeacherConfig, out: Path) -> No
 
     What else is in ``out`` (metrics, checkpoints) stays.
     """
-    with replacing_folder(out / ".weights") as temporary:
+    with replacing_folder(out / ".weights") as temporary, writing_tensors(out):
         model.config.save_pretrained(temporary)
         tensors = {name: tensor.to(torch.bfloat16).contiguous() for name, tensor in model.state_dict().items()}
         save_file(tensors, temporary / "model.safetensors", metadata={"format": "pt"})

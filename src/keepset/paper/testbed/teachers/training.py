@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 
 from keepset import seeds
 from keepset.files import alone_in, write_json
+from keepset.models.device import check_device
 from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.tasks.mixture import DRAWS_PER_STEP, sample_mixture
 from keepset.paper.testbed.teachers.checkpoint import TrainingState, checkpoints, load_checkpoint, save_checkpoint
@@ -36,15 +37,16 @@ def train_teacher(
     again ends in the same weights. ``stop_after`` ends early, after that many steps in all. Two runs in one folder
     would go on from each other's checkpoints: the second is refused.
     """
+    found = check_device(device)
     with alone_in(out, "training a teacher"):
-        return _train_alone(config, out, device, checkpoint_every, stop_after)
+        return _train_alone(config, out, found, checkpoint_every, stop_after)
 
 
 def _train_alone(
-    config: TeacherConfig, out: Path, device: str, checkpoint_every: int, stop_after: int | None
+    config: TeacherConfig, out: Path, device: torch.device, checkpoint_every: int, stop_after: int | None
 ) -> PreTrainedModel:
     model = build_teacher(config)
-    model.to(torch.device(device))  # type: ignore[arg-type]  # transformers' wrapper hides the signature
+    model.to(device)  # type: ignore[arg-type]  # transformers' wrapper hides the signature
     optimizers = make_optimizers(config.optimizer, model)
     state = TrainingState(step=0, seconds=0.0, history=[], config=config.model_dump(mode="json"))
     saved = checkpoints(out / "checkpoints")
