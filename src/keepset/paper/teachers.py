@@ -32,9 +32,9 @@ SEEDS = {
 }
 """The teachers of each mixture, as many as in the paper; of variants that were not chosen, those they were tried on."""
 RECORDS = "paper-records"
-"""Single-record teachers of the paper's sizes, attention sharp from the start: agreement rests on them."""
+"""Single-record teachers of the paper's sizes, attention sharp from the start."""
 SOFT_RECORDS = "single-hop"
-"""Single-record teachers of half as many records and far fewer keys, attention soft at the start: routing rests on
+"""Single-record teachers of half as many records and far fewer keys, attention soft at the start. The tables rest on
 them, because the annotated record alone is enough for each."""
 FIVE_TASK = "pointers-first"
 """The five-task teachers that the tables rest on: chains as in the paper."""
