@@ -239,8 +239,8 @@ def starts_table(every: Results) -> Table:
         caption=(
             "What the start of attention does to agreement across teachers: mean Jaccard of adaptive attention and of "
             "causal evidence sets, the number of blocks that hold nine tenths of the attention (range over teachers), "
-            "and what random sets of that size would share. Paper: 13 to 15 of 32 blocks; cover: the evidence set holds "
-            "an annotated one (range over teachers)."
+            "and what random sets of that size would share. Paper: 13 to 15 of 32 blocks. Cover: the evidence set "
+            "holds an annotated one (range over teachers)."
         ),
         columns=(
             "Teachers",
@@ -257,8 +257,8 @@ def starts_table(every: Results) -> Table:
         notes=(
             f"{RECORDS}: the paper's number of records, keys and values; {SOFT_RECORDS}: half the records, 96 keys. "
             "Start and size differ together; the start alone was not tested with five teachers.",
-            f"For three of the {RECORDS} teachers no record alone is enough (sanity-anchors): of several copies none is "
-            "then needed and none is enough, so their evidence sets are empty.",
+            "Where the annotated record alone is not enough for a teacher (sanity-anchors), of several copies none is "
+            "enough and none is needed: its evidence set is empty.",
         ),
     )
 
