@@ -106,6 +106,12 @@ def test_of_restricts_to_experiments(results: Results) -> None:
     assert results.of("chains")
 
 
+def test_where_restricts_to_runs(results: Results) -> None:
+    assert list(results.where(teacher=0).runs) == ["chains/0-causal", "recovery/0"]
+    assert list(results.where(teacher=0, arm="causal").runs) == ["chains/0-causal"]
+    assert not results.where(arm="imitation")
+
+
 def test_a_run_is_found_by_its_coordinates(results: Results) -> None:
     assert results.run(teacher=1).config == {"seed": 1}
     assert results.of("recovery").run().at == {"teacher": 0}

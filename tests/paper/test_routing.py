@@ -20,7 +20,7 @@ from keepset.paper.routing.claims import single_record_claims, transfer_claims
 from keepset.paper.routing.run import ARMS, CONDITIONS, jobs
 from keepset.paper.routing.tables import transferred
 from keepset.paper.statistics import share
-from keepset.paper.teachers import teacher_folder
+from keepset.paper.teachers import SOFT_RECORDS, teacher_folder
 from keepset.paper.testbed.routers import build_router, score_blocks
 from keepset.paper.testbed.teachers.presets import MIXTURES
 from keepset.paper.testbed.teachers.teacher import accuracy, load_teacher
@@ -49,7 +49,7 @@ def test_every_source_and_arm_routes_every_teacher(untrained: Path) -> None:
             assert list(unrouted["teacher"]) == [0, 1]
             assert unrouted["source"].isna().all()
             assert unrouted["router_seed"].isna().all()
-    model, config = load_teacher(teacher_folder("smoke", "single-hop", 1))
+    model, config = load_teacher(teacher_folder("smoke", SOFT_RECORDS, 1))
     dense = accuracy(model, evaluation_batch(config, "unique_2x", 6)).float().mean()
     assert results.value("routed", arm="dense", teacher=1, condition="unique_2x") == pytest.approx(float(dense))
     assert made_names(results) == [

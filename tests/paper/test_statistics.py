@@ -12,6 +12,7 @@ from keepset.paper.statistics import (
     clustered_difference,
     crossed_difference,
     crossed_mean,
+    marked_share,
     paired_difference,
     pooled,
     share,
@@ -55,6 +56,32 @@ def test_a_crossed_difference_is_no_surer_than_its_teachers_its_routers_or_its_e
     assert high - gap.value == pytest.approx(hypot(over_teachers, over_routers, first[1] - 0.66, 0.5 - second[0]))
     assert gap.value - low == pytest.approx(hypot(over_teachers, over_routers, 0.66 - first[0], second[1] - 0.5))
     assert gap.n == 4
+
+
+def marked(rows: list[list[str]]) -> dict[tuple[int, int], Metric]:
+    """Who was right: a row per teacher, a column per router."""
+    return {
+        (i, j): marked_share("x", [mark == "1" for mark in marks])
+        for i, row in enumerate(rows)
+        for j, marks in enumerate(row)
+    }
+
+
+def test_examples_that_both_arms_answered_are_paired() -> None:
+    right, wrong = "1" * 60 + "0" * 40, "1" * 40 + "0" * 60
+    first, second = marked([[right, right], [right, right]]), marked([[wrong, wrong], [wrong, wrong]])
+    gap = crossed_difference("gap", first, second)
+    gaps = [0.0] * 40 + [1.0] * 20 + [0.0] * 40
+    assert gap.value == pytest.approx(0.2)
+    assert (gap.high or 0) - gap.value == pytest.approx(t.ppf(0.975, 99) * stdev(gaps) / 10)
+    assert first[0, 0].each == right
+    unpaired = crossed_difference("gap", cells([[60, 60], [60, 60]]), cells([[40, 40], [40, 40]]))
+    assert unpaired.low is not None
+    assert gap.low is not None
+    assert gap.low > unpaired.low, "the same examples tell more"
+    low, high = bounds(crossed_difference("gap", first, first))
+    assert (low, high) == (pytest.approx(-wilson(0, 100)[1]), pytest.approx(wilson(0, 100)[1])), "not nothing"
+    assert bounds(crossed_difference("gap", first, cells([[40, 40], [40, 40]]))) == bounds(unpaired), "one has no marks"
 
 
 def test_identical_differences_are_one_observation() -> None:

@@ -68,11 +68,11 @@ def test_teachers_show_what_the_results_say() -> None:
     tasks = ("unique", "latest_write", "duplicate")
     metrics = [share("accuracy", 90 + i, 100, condition=task) for i, task in enumerate(tasks)]
     full = result(
-        "teachers", {"mixture": "single-hop", "teacher": 0}, {}, *metrics, share("accuracy", 5, 100, condition="x")
+        "teachers", {"mixture": "paper-records", "teacher": 0}, {}, *metrics, share("accuracy", 5, 100, condition="x")
     )
-    other = result("teachers", {"mixture": "single-hop", "teacher": 1}, {}, *metrics)
+    other = result("teachers", {"mixture": "paper-records", "teacher": 1}, {}, *metrics)
     shown = pages(teachers.EXPERIMENT, full, other)
-    assert "| single-hop | unique | 0.900 | 0.900 | 0.90–0.98 |" in shown["tab-app-teachers"]
+    assert "| paper-records | unique | 0.900 | 0.900 | 0.90–0.98 |" in shown["tab-app-teachers"]
     assert "widest 95 % interval in the table is ±0.060." in shown["tab-app-teachers"]
     assert "| duplicate | 100 | 0.920 (0.92–0.92) |" in shown["teacher-conditions"]
     assert "| x | 100 | 0.050 (0.05–0.05), 1 of 2 |" in shown["teacher-conditions"]

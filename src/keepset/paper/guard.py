@@ -110,7 +110,7 @@ def guard_table(results: Results) -> Table:
     return Table(
         name="tab-app-guard",
         caption=(
-            "Tuning guard: both routers retrained on the labels of single-hop teacher 0 at other learning rates (1e-3 "
+            f"Tuning guard: both routers retrained on the labels of {MIXTURE} teacher 0 at other learning rates (1e-3 "
             "elsewhere) and at triple steps; mean over teachers and router seeds (the paper's in brackets). Gap: "
             "causal minus imitation, paired over teachers, ± standard error."
         ),

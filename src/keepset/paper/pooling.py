@@ -19,7 +19,7 @@ from keepset.paper.results import Results
 from keepset.paper.routed import budget_blocks, random_scores, routed_correct, routed_probe, top_blocks
 from keepset.paper.router_tables import Label, label_table
 from keepset.paper.router_training import fit_arm
-from keepset.paper.statistics import PairedDifference, paired_difference, share
+from keepset.paper.statistics import PairedDifference, marked_share, paired_difference, share
 from keepset.paper.teachers import teacher_folder, teacher_seeds
 from keepset.paper.testbed.routers import Router, score_blocks
 from keepset.paper.testbed.tasks.conditions import find_condition
@@ -72,8 +72,8 @@ def routed_metrics(
             k = max(fewest, budget_blocks(BUDGET, len(batch.blocks)))
             probe = routed_probe(model, batch)
             for seed, router in enumerate(routers):
-                right = int(routed_correct(probe, top_blocks(score_blocks(router, batch), k)).sum())
-                yield share("routed", right, len(batch), teacher=teacher, condition=condition, router_seed=seed)
+                right: list[bool] = routed_correct(probe, top_blocks(score_blocks(router, batch), k)).tolist()
+                yield marked_share("routed", right, teacher=teacher, condition=condition, router_seed=seed)
 
 
 def unrouted_metrics(

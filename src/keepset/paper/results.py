@@ -57,6 +57,11 @@ class Results:
             self._parts[key] = Results({f: r for f, r in self.runs.items() if r.experiment in experiments})
         return self._parts[key]
 
+    def where(self, **at: Coordinate) -> "Results":
+        """Only runs with these coordinates."""
+        runs = {f: r for f, r in self.runs.items() if all(r.at.get(name) == value for name, value in at.items())}
+        return Results(runs)
+
     @property
     def scale(self) -> str:
         """The one scale of all runs."""

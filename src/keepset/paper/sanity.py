@@ -18,7 +18,7 @@ from keepset.paper.result import At, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import share
 from keepset.paper.table import Table
-from keepset.paper.teachers import FIVE_TASK, teacher_folder, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, RECORDS, SOFT_RECORDS, teacher_folder, teacher_seeds
 from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.tasks.vocabulary import FILLER
 from keepset.paper.testbed.teachers.config import TeacherConfig
@@ -30,7 +30,7 @@ NAME = "sanity"
 EXAMPLES = {"smoke": 40, "small": 500, "paper": 500}
 OPERATOR_EXAMPLES = {"smoke": 20, "small": 200, "paper": 200}
 """Examples on which mask and overwrite are compared; the paper checks 200."""
-MIXTURES = ("single-hop", FIVE_TASK)
+MIXTURES = (RECORDS, SOFT_RECORDS, FIVE_TASK)
 
 
 def jobs(scale: str) -> Jobs:

@@ -17,6 +17,12 @@ def share(what: str, successes: int, n: int, **at: Coordinate) -> Metric:
     return Metric(what=what, at=at, value=successes / n, n=n, low=low, high=high)
 
 
+def marked_share(what: str, right: Sequence[bool], **at: Coordinate) -> Metric:
+    """A share that keeps who was right, so that it can be paired with another of the same examples."""
+    marks = "".join("1" if one else "0" for one in right)
+    return share(what, sum(right), len(right), **at).model_copy(update={"each": marks})
+
+
 def clustered_share(what: str, successes: Sequence[int], sizes: Sequence[int], **at: Coordinate) -> Metric:
     """A share of cases that come in clusters, with an interval that knows it."""
     low, high = clustered_wilson(successes, sizes)
@@ -111,10 +117,11 @@ Cells = Mapping[tuple[int, int], Metric]
 def crossed_difference(what: str, first: Cells, second: Cells) -> Metric:
     """Mean of first minus mean of second, with a 95 % interval over teachers, routers and examples together.
 
-    Half a t interval over teachers, half of one over router seeds and Newcombe's over the examples, which count once
+    Half a t interval over teachers, half of one over router seeds and half of one over the examples, which count once
     because everybody answers the same ones, added in quadrature: wide rather than narrow, since each of the first two
-    holds some of the others' noise. ``n`` counts trainings that show something of their own: teachers times routers,
-    where teachers (or routers) whose differences are identical are one.
+    holds some of the others' noise. Examples are paired where every share says which of them were right; where not,
+    Newcombe's interval takes the place. ``n`` counts trainings that show something of their own: teachers times
+    routers, where teachers (or routers) whose differences are identical are one.
     """
     if not first or first.keys() != second.keys():
         raise ValueError(
@@ -123,15 +130,28 @@ def crossed_difference(what: str, first: Cells, second: Cells) -> Metric:
     gaps = {place: first[place].value - second[place].value for place in first}
     by_teacher, by_router = (_means(gaps, side) for side in (0, 1))
     over_trainings = hypot(_half_t(by_teacher), _half_t(by_router))
-    (p1, low1, high1), (p2, low2, high2) = _examples_once(first), _examples_once(second)
+    below, above = _over_examples(first, second)
     value = fmean(gaps.values())
     return Metric(
         what=what,
         value=value,
         n=_different(by_teacher) * _different(by_router),
-        low=value - hypot(over_trainings, p1 - low1, high2 - p2),
-        high=value + hypot(over_trainings, high1 - p1, p2 - low2),
+        low=value - hypot(over_trainings, below),
+        high=value + hypot(over_trainings, above),
     )
+
+
+def _over_examples(first: Cells, second: Cells) -> tuple[float, float]:
+    """How far a difference reaches down and up over the examples: never less than what as many that never differed
+    would leave open."""
+    marks = [[cell.each for cell in cells.values() if cell.each] for cells in (first, second)]
+    if len(marks[0]) == len(marks[1]) == len(first):
+        means = [[fmean(map(int, one)) for one in zip(*each, strict=True)] for each in marks]
+        gaps = [one - other for one, other in zip(*means, strict=True)]
+        half = max(_half_t(gaps), wilson(0, len(gaps))[1])
+        return half, half
+    (p1, low1, high1), (p2, low2, high2) = _examples_once(first), _examples_once(second)
+    return hypot(p1 - low1, high2 - p2), hypot(high1 - p1, p2 - low2)
 
 
 def crossed_mean(what: str, cells: Cells) -> Metric:
