@@ -32,8 +32,11 @@ def jackknifed(what: str, teachers: Sequence[int], n: int, gap: Callable[[int, i
     return Metric(what=what, value=value, n=n, low=value - half, high=value + half)
 
 
-def agreement_claims(results: Results, conditions: dict[str, tuple[str, str]], copies: dict[int, str]) -> list[Claim]:
-    """``conditions``: name -> title, the paper's causal minus adaptive; ``copies``: number -> condition."""
+def agreement_claims(
+    results: Results, conditions: dict[str, tuple[str, str]], copies: dict[int, str], whose: str
+) -> list[Claim]:
+    """``conditions``: name -> title, the paper's causal minus adaptive; ``copies``: number -> condition; ``whose``:
+    what the teachers are called, where there is more than one kind."""
     config = results.run().config
     teachers: list[int] = config["teachers"]
     if len(teachers) < 3:  # two teachers are one pair: nothing to leave out
@@ -52,7 +55,7 @@ def agreement_claims(results: Results, conditions: dict[str, tuple[str, str]], c
     claims = []
     for condition, (title, paper) in conditions.items():
         gap = jackknifed(title, teachers, n, partial(minus, (condition, "causal"), (condition, "adaptive")))
-        claim = f"{title}: evidence sets agree across teachers better than adaptive attention"
+        claim = f"{title}: evidence sets agree across teachers better than adaptive attention{whose}"
         claims.append(Claim(claim, paper, signed_interval(gap), units, side_of_zero(gap, ahead=True)))
     fewest, most = copies[min(copies)], copies[max(copies)]
     for title, high, low in (
@@ -60,12 +63,12 @@ def agreement_claims(results: Results, conditions: dict[str, tuple[str, str]], c
         ("agreement of evidence sets rises", (most, "causal"), (fewest, "causal")),
     ):
         change = jackknifed(title, teachers, n, partial(minus, high, low))
-        claim = f"From {min(copies)} to {max(copies)} copies the {title}"
+        claim = f"From {min(copies)} to {max(copies)} copies the {title}{whose}"
         claims.append(Claim(claim, "yes", signed_interval(change), units, side_of_zero(change, ahead=True)))
     cover = [results.metric("cover", condition=c, label="causal", teacher=k) for c in conditions for k in teachers]
-    title = "Evidence sets cover a sufficient set on 0.95 or more, on every teacher and task"
+    title = f"Evidence sets cover a sufficient set on 0.95 or more, on every teacher and task{whose}"
     stale = [results.metric("holds_obsolete", condition="latest_write", label="adaptive", teacher=k) for k in teachers]
-    obsolete = "Latest write: the adaptive set holds an obsolete write on 0.95 or more, on every teacher"
+    obsolete = f"Latest write: the adaptive set holds an obsolete write on 0.95 or more, on every teacher{whose}"
     return [
         *claims,
         every_claim(title, "more than 0.99", cover, 0.95, units),

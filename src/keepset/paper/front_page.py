@@ -15,6 +15,9 @@ BEGIN, END = "<!-- results: written by keepset report -->\n", "<!-- end of resul
 
 LINES = {
     "Multi-hop: causal routers at 0.95": "Routers trained on evidence keep whole chains of facts, on every teacher",
+    "Unique retrieval: evidence sets agree across teachers better than adaptive attention (paper's sizes": (
+        "Trained twice, models agree on what is evidence, and not on what they attend to (where attention starts sharp)"
+    ),
     "Pruned before the question to 10 %: causal ahead of H2O (smollm2-135m-instruct, global)": (
         "With a tenth of a document kept before the question, they save more of SmolLM2's answers than H2O (all tasks, "
         "the register log among them)"
@@ -30,7 +33,6 @@ LINES = {
     ),
     "Hardened chains: imitation recovers": "Where teachers learn harder chains, routers trained on attention recover",
     "Aggregation at chance": "Counting cannot be done from a part of the context",
-    "Per-query selection, layer-averaged": "Blocks chosen anew for every token add up to the whole context",
 }
 """How the name of a claim begins -> what it says, in plain words."""
 BEYOND = "Gold sentence and no other named, SQuAD dev (smollm2-135m-instruct)"
