@@ -11,7 +11,8 @@ from keepset.policies.policy import PRE_QUERY, Context
 from keepset.routers.words import WordWeights, load_words
 
 WEIGHTS = Path(__file__).parent / "words.safetensors"
-"""Fitted on QASPER and SQuAD training documents; the router that ships says which."""
+"""Fitted on training documents of QASPER and SQuAD, not as ``keepset bench natural`` fits its words; no command makes
+them anew."""
 
 
 class Words:
