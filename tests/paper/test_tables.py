@@ -114,10 +114,10 @@ def test_sanity_anchors_are_pooled_over_teachers() -> None:
         for i, flips in enumerate(((9, 10), (15, 30)))
     ]
     shown = pages(sanity.EXPERIMENT, *runs)["sanity-anchors"]
-    assert "| annotated suffices latest write |  | 1.000 | 1.000–1.000 | 2 | 40 |" in shown
-    assert "| hiding annotated flips | 0.98 | 0.600 | 0.500–0.900 | 2 | 40 |" in shown
-    assert "| top attended is annotated mean heads | 0.99 | 0.000 | 0.000–0.000 | 2 | 40 |" in shown
-    assert "a guess among 16 values is right one time in sixteen or more often." in shown
+    assert "| annotated suffices latest write | single-hop |  | 1.000 | 1.000–1.000 | 2 | 40 |" in shown
+    assert "| hiding annotated flips | single-hop | 0.98 | 0.600 | 0.500–0.900 | 2 | 40 |" in shown
+    assert "| top attended is annotated mean heads | single-hop | 0.99 | 0.000 | 0.000–0.000 | 2 | 40 |" in shown
+    assert "a guess among 16 values, by teacher, is right one time in as many or more often." in shown
 
 
 def test_no_results_no_tables() -> None:

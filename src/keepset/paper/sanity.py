@@ -23,7 +23,7 @@ from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.tasks.vocabulary import FILLER
 from keepset.paper.testbed.teachers.config import TeacherConfig
 from keepset.paper.testbed.teachers.teacher import load_teacher
-from keepset.paper.words import in_words
+from keepset.paper.words import listed
 from keepset.readouts import answer_attention
 
 NAME = "sanity"
@@ -141,40 +141,42 @@ the pooling."""
 
 
 def sanity_table(results: Results) -> Table:
-    """One row per anchor: pooled share, range over teachers, examples."""
+    """One row per anchor and kind of teacher: pooled share, range over teachers, examples."""
     suffices = tuple(
         (f"annotated suffices {task.replace('_', ' ')}", "", "annotated_suffices", {"condition": task})
         for task in results.coordinates("condition", "annotated_suffices")
     )
     rows = []
     for title, paper, what, at in (*suffices, *ANCHORS):
-        values = results.values(what, **at)
-        counts = results.select(what, **at)["n"]
-        mean = sum(value * n for value, n in zip(values, counts, strict=True)) / counts.sum()
-        rows.append(
-            (
-                title,
-                paper,
-                f"{mean:.3f}",
-                f"{min(values):.3f}–{max(values):.3f}",
-                str(len(values)),
-                str(counts.sum()),
+        for mixture in results.coordinates("mixture"):
+            found = results.select(what, mixture=mixture, **at)
+            if found.empty:
+                continue
+            mean = (found["value"] * found["n"]).sum() / found["n"].sum()
+            rows.append(
+                (
+                    title,
+                    mixture,
+                    paper,
+                    f"{mean:.3f}",
+                    f"{found['value'].min():.3f}–{found['value'].max():.3f}",
+                    str(len(found)),
+                    str(found["n"].sum()),
+                )
             )
-        )
-    run = results.run()
-    choices = run.config["teacher"]["vocabulary"]["values"]
+    choices = sorted({run.config["teacher"]["vocabulary"]["values"] for run in results.runs.values()})
     return Table(
         name="sanity-anchors",
         caption=(
-            f"Sanity anchors of Section 2.2 on the {run.scale} teachers: share of examples, pooled over teachers, "
+            f"Sanity anchors of Section 2.2 on the {results.scale} teachers: share of examples, pooled over teachers, "
             "with the range over teachers."
         ),
-        columns=("Anchor", "paper", "ours", "range", "teachers", "n"),
+        columns=("Anchor", "Teachers", "paper", "ours", "range", "teachers", "n"),
         rows=tuple(rows),
         notes=(
             "Solved examples only, except mask against filler, which counts all.",
-            f"A flip can fail by chance here: with the record hidden, a guess among {choices} values is right "
-            f"one time in {in_words(choices)} or more often.",
+            f"A flip can fail by chance here: with the record hidden, a guess among {listed(choices)} values, by "
+            "teacher, is right one time in as many or more often.",
         ),
     )
 
