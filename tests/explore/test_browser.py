@@ -205,7 +205,9 @@ def test_a_keyboard_is_enough(visitor: "Page") -> None:
         if element == "question":
             visitor.keyboard.type("What is it?")
     visitor.keyboard.press("Enter")
-    visitor.locator("#result .by-effect").wait_for()
+    result = visitor.locator("#result .by-effect")
+    result.wait_for()
+    assert "4821" in result.inner_text(), "the document that was typed is shown"
 
 
 def test_who_asks_while_too_many_wait_is_turned_away_and_nobody_else_is(browser: "Browser") -> None:
@@ -224,10 +226,14 @@ def test_who_asks_while_too_many_wait_is_turned_away_and_nobody_else_is(browser:
         page.get_by_label("Question", exact=True).fill("What is it?")
         page.get_by_role("button", name="Ask", exact=True).click()
         page.wait_for_timeout(500)
-    pages[-1].get_by_text("currently busy. Please try again").first.wait_for()
+    busy = "currently busy. Please try again"
+    pages[-1].get_by_text(busy).first.wait_for()
     go.set()
     for page in pages[:-1]:
         page.locator("#result .by-effect").wait_for()
+    turned_away = [page.get_by_text(busy).count() > 0 for page in pages]
+    answered = [page.locator("#result .by-effect").count() > 0 for page in pages]
+    assert (turned_away, answered) == ([False, False, True], [True, True, False])
     hook.remove()
     for context in contexts:
         context.close()

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from keepset.paper import agreement, minimality, recovery, redundant, temperature
+from keepset.paper.agreement.run import LABELS, between_teachers
 from keepset.paper.experiment import Experiment, Jobs, run_missing
 from keepset.paper.labelled import Labelled
 from keepset.paper.report import made
@@ -96,7 +97,7 @@ def test_differences_can_be_told_from_the_results(results: Results) -> None:
 
 def test_agreement_is_over_pairs_of_teachers(results: Results) -> None:
     found = results.of("agreement").where(mixture="single-hop")
-    for label in agreement.LABELS:
+    for label in LABELS:
         at = {"condition": "unique", "label": label}
         pair = found.metric("jaccard", **at, teacher=0, other_teacher=1)
         mean = found.metric("mean_jaccard", **at)
@@ -118,7 +119,7 @@ def test_the_mean_over_pairs_is_of_all_pairs() -> None:
         1: torch.tensor([[True, True, False]]),
         2: torch.tensor([[False, False, True]]),
     }
-    *pairs, mean = agreement.between_teachers("causal", sets)
+    *pairs, mean = between_teachers("causal", sets)
     assert [(m.at["teacher"], m.at["other_teacher"], m.value) for m in pairs] == [(0, 1, 0.5), (0, 2, 0.0), (1, 2, 0.0)]
     assert (mean.what, mean.at, mean.n) == ("mean_jaccard", {"label": "causal"}, 3)
     assert mean.value == pytest.approx(1 / 6)

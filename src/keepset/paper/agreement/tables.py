@@ -1,142 +1,23 @@
-"""Do teachers that learned the same task agree on what matters? (``tab:agreement``, ``fig:redundancy``, Section 3)
+"""Agreement in tables: over pairs of teachers, pair by pair, under copies, and what attention's start does to it."""
 
-One result per kind of teacher and condition: every teacher's labels of the same examples, compared pair by pair. All
-labels of a teacher come from one pass of effects and one of attention, so they share a file. The tables rest on
-teachers for which an annotated record alone is enough; those of the paper's sizes, whose attention started sharp, show
-what that does (``agreement-starts``).
-"""
-
-import time
-from dataclasses import replace
-from functools import partial
 from itertools import combinations
 from statistics import fmean
 
-import torch
-from torch import Tensor
-
-from keepset import seeds
 from keepset.figures import COLOURS, new_figure, svg
-from keepset.labels import covered, evidence_sets, exact_match, jaccard, keep_sets, top_drops, top_k
-from keepset.paper.agreement_claims import agreement_claims
-from keepset.paper.claim import Claim
-from keepset.paper.experiment import Choice, Difference, Experiment, Jobs, Report, run_result
-from keepset.paper.labelled import RUN, Labelled
-from keepset.paper.result import At, Metric, RunResult
+from keepset.paper.agreement.run import CONDITIONS, COPIES, LABELS, MIXTURES
 from keepset.paper.results import Results
-from keepset.paper.statistics import share
-from keepset.paper.table import Figure, Table, spread, with_interval, with_paper
-from keepset.paper.teachers import RECORDS, SOFT_RECORDS, teacher_seeds
+from keepset.paper.table import Figure, Table, with_interval, with_paper
+from keepset.paper.teachers import RECORDS, SOFT_RECORDS
 from keepset.paper.words import in_words
-from keepset.readouts import adaptive_set
 
-NAME = "agreement"
-MIXTURES = {SOFT_RECORDS: "soft", RECORDS: "sharp"}
-"""Teachers -> how their attention starts."""
-CONDITIONS = {
-    "unique": "Unique retrieval",
-    "latest_write": "Latest write",
-    "duplicate_m1": "Duplicate-1",
-    "duplicate_m2": "Duplicate-2",
-    "duplicate_m4": "Duplicate-4",
+PAPER_AGREEMENT = {
+    "unique": ("0.38", "0.25", "0.79"),
+    "latest_write": ("0.43", "0.28", "0.81"),
+    "duplicate_m1": ("0.38", "0.25", "0.81"),
+    "duplicate_m2": ("0.41", "0.16", "0.85"),
+    "duplicate_m4": ("0.46", "0.11", "0.90"),
 }
-COPIES = {1: "duplicate_m1", 2: "duplicate_m2", 4: "duplicate_m4"}
-EXAMPLES = {"smoke": 20, "small": 500, "paper": 500}
-K = 3
-"""Blocks of the labels of fixed size."""
-LABELS = ("causal", "adaptive", "ablation", "attention_top_k")
-
-
-def jobs(scale: str) -> Jobs:
-    """One result per kind of teacher and condition."""
-    return {
-        f"{NAME}/{mixture}-{condition}": partial(compare, scale, mixture, condition)
-        for mixture in MIXTURES
-        for condition in CONDITIONS
-    }
-
-
-def compare(scale: str, mixture: str, condition: str) -> RunResult:
-    """Labels of every teacher on one condition, and how well they agree."""
-    started = time.monotonic()
-    metrics: list[Metric] = []
-    labels: dict[int, dict[str, Tensor]] = {}
-    n_blocks = 0
-    for teacher in teacher_seeds(scale, mixture):
-        subject = Labelled.load(scale, mixture, teacher, condition, EXAMPLES[scale])
-        n_blocks = subject.config.n_blocks
-        labels[teacher] = all_labels(subject)
-        metrics += against_annotations(subject, labels[teacher], teacher)
-        if condition == "latest_write":
-            metrics += stale_attention(subject, labels[teacher], teacher)
-    for label in LABELS:
-        metrics += between_teachers(label, {teacher: found[label] for teacher, found in labels.items()})
-    return run_result(
-        NAME,
-        scale,
-        started,
-        at={"mixture": mixture, "condition": condition},
-        config={
-            "condition": condition,
-            "mixture": mixture,
-            "k": K,
-            "teachers": list(labels),
-            "n_blocks": n_blocks,
-        },
-        seeds={"intervention": seeds.INTERVENTION.seed(RUN)},
-        counts={"examples": EXAMPLES[scale], "teachers": len(labels)},
-        metrics=metrics,
-    )
-
-
-def all_labels(subject: Labelled) -> dict[str, Tensor]:
-    """Label -> (B, N) bool."""
-    return {
-        "causal": evidence_sets(subject.effects),
-        "adaptive": adaptive_set(subject.attention),
-        "ablation": top_drops(subject.effects, K),
-        "attention_top_k": top_k(subject.attention, K),
-    }
-
-
-def against_annotations(subject: Labelled, labels: dict[str, Tensor], teacher: int) -> list[Metric]:
-    """The evidence set against what is known, its size beside attention's, and how often hiding one block flips."""
-    n = subject.n
-    families = [example.family or frozenset() for example in subject.effects.probe.examples]
-    causal = labels["causal"]
-    solved = subject.effects.clean_correct
-    first = subject.known.float().argmax(1, keepdim=True)  # an annotated block: all copies are alike
-    flips = subject.effects.flip.gather(1, first).squeeze(1)
-    sizes = {label: float(labels[label].sum(1).float().mean()) for label in ("causal", "adaptive")}
-    return [
-        share("match", int(exact_match(causal, subject.known).sum()), n, teacher=teacher, label="causal"),
-        share("cover", sum(covered(keep_sets(causal), families)), n, teacher=teacher, label="causal"),
-        share("single_flip", int(flips.sum()), max(1, int(solved.sum())), teacher=teacher),
-        *(Metric(what="size", at={"teacher": teacher, "label": name}, value=s, n=n) for name, s in sizes.items()),
-    ]
-
-
-def stale_attention(subject: Labelled, labels: dict[str, Tensor], teacher: int) -> list[Metric]:
-    """Share of examples whose label holds an obsolete write."""
-    counts = {label: int((labels[label] & subject.obsolete).any(1).sum()) for label in ("adaptive", "causal")}
-    top = int(torch.take_along_dim(subject.obsolete, subject.attention.argmax(1, keepdim=True), 1).sum())
-    return [
-        *(share("holds_obsolete", count, subject.n, teacher=teacher, label=label) for label, count in counts.items()),
-        share("top_attended_is_obsolete", top, subject.n, teacher=teacher),
-    ]
-
-
-def between_teachers(label: str, sets: dict[int, Tensor]) -> list[Metric]:
-    """Mean Jaccard over examples for each pair of teachers, then the mean over pairs."""
-    metrics = []
-    for teacher, other in combinations(sets, 2):
-        overlap = jaccard(sets[teacher], sets[other])
-        at: At = {"label": label, "teacher": teacher, "other_teacher": other}
-        metrics.append(Metric(what="jaccard", at=at, value=float(overlap.mean()), n=len(overlap)))
-    if metrics:
-        mean = fmean(metric.value for metric in metrics)
-        metrics.append(Metric(what="mean_jaccard", at={"label": label}, value=mean, n=len(metrics)))
-    return metrics
+"""Adaptive attention, ablation top-k, causal evidence set."""
 
 
 def of_the_tables(results: Results) -> Results:
@@ -350,57 +231,3 @@ def redundancy_figure(every: Results) -> Figure:
     axes.set_ylim(0, 1.02)
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return Figure("fig-redundancy", svg(figure))
-
-
-PAPER_AGREEMENT = {
-    "unique": ("0.38", "0.25", "0.79"),
-    "latest_write": ("0.43", "0.28", "0.81"),
-    "duplicate_m1": ("0.38", "0.25", "0.81"),
-    "duplicate_m2": ("0.41", "0.16", "0.85"),
-    "duplicate_m4": ("0.46", "0.11", "0.90"),
-}
-"""Adaptive attention, ablation top-k, causal evidence set."""
-
-
-OWN_TEACHERS = (
-    "the teachers are: where the annotated record alone is not enough for one (sanity-anchors), it has empty evidence "
-    "sets; agreement-starts has the other kind"
-)
-"""What is said of a claim that fails on the teachers beside those of the tables."""
-
-
-def claims(every: Results) -> list[Claim]:
-    """Of the teachers of the tables, then of those whose attention started sharp."""
-    beside = claims_on(every.where(mixture=RECORDS), whose=" (paper's sizes, attention started sharp)")
-    return [*claims_on(of_the_tables(every)), *(replace(claim, own_choice=OWN_TEACHERS) for claim in beside)]
-
-
-def claims_on(results: Results, whose: str = "") -> list[Claim]:
-    papers = {name: (float(causal), float(adaptive)) for name, (adaptive, _, causal) in PAPER_AGREEMENT.items()}
-    found = {name: (title, f"{papers[name][0] - papers[name][1]:+.2f}") for name, title in conditions(results).items()}
-    return agreement_claims(results, found, COPIES, whose) if found.keys() == CONDITIONS.keys() else []
-
-
-EXPERIMENT = Experiment(
-    name=NAME,
-    place=20,
-    jobs=jobs,
-    claims=claims,
-    reports=(
-        Report("tab:agreement", "labels", agreement_table),
-        Report("tab:app-agreement", "labels", pairs_table),
-        Report("fig:redundancy", "labels", redundancy_figure),
-        Report("Section 3, stale attention", "labels", stale_table),
-        Report("what attention's start does to agreement", "labels", starts_table, beyond=True),
-    ),
-    differences=(
-        Difference(
-            "tab:agreement, adaptive attention",
-            "0.38–0.46",
-            lambda results: spread(results.values("mean_jaccard", mixture=SOFT_RECORDS, label="adaptive")),
-            "attention that starts soft ends on most of a context, and sets that large agree by chance (the table has "
-            "the chance columns); started sharp, on the paper's sizes, it comes out as in the paper (agreement-starts)",
-        ),
-    ),
-    choices=(Choice("The set an attention label of fixed size holds", "three blocks"),),
-)

@@ -1,6 +1,7 @@
 """What the paper claims of labels across teachers: evidence sets agree better than attention, also under copies."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from math import hypot, sqrt
@@ -8,15 +9,37 @@ from statistics import fmean
 
 from scipy.stats import t
 
+from keepset.paper.agreement.run import CONDITIONS, COPIES
+from keepset.paper.agreement.tables import PAPER_AGREEMENT, conditions, of_the_tables
 from keepset.paper.claim import Claim, every_claim, side_of_zero, signed_interval
 from keepset.paper.result import Metric
 from keepset.paper.results import Results
+from keepset.paper.teachers import RECORDS
 from keepset.statistics import CONFIDENCE
 
 Z = 1.96
 """Of a 95 % interval."""
 WIDEST = 0.5
 """Standard deviation of a share between 0 and 1, at most; single examples are not stored."""
+
+
+OWN_TEACHERS = (
+    "the teachers are: where the annotated record alone is not enough for one (sanity-anchors), it has empty evidence "
+    "sets; agreement-starts has the other kind"
+)
+"""What is said of a claim that fails on the teachers beside those of the tables."""
+
+
+def claims(every: Results) -> list[Claim]:
+    """Of the teachers of the tables, then of those whose attention started sharp."""
+    beside = claims_on(every.where(mixture=RECORDS), whose=" (paper's sizes, attention started sharp)")
+    return [*claims_on(of_the_tables(every)), *(replace(claim, own_choice=OWN_TEACHERS) for claim in beside)]
+
+
+def claims_on(results: Results, whose: str = "") -> list[Claim]:
+    papers = {name: (float(causal), float(adaptive)) for name, (adaptive, _, causal) in PAPER_AGREEMENT.items()}
+    found = {name: (title, f"{papers[name][0] - papers[name][1]:+.2f}") for name, title in conditions(results).items()}
+    return agreement_claims(results, found, COPIES, whose) if found.keys() == CONDITIONS.keys() else []
 
 
 def jackknifed(what: str, teachers: Sequence[int], n: int, gap: Callable[[int, int], float]) -> Metric:
@@ -33,9 +56,9 @@ def jackknifed(what: str, teachers: Sequence[int], n: int, gap: Callable[[int, i
 
 
 def agreement_claims(
-    results: Results, conditions: dict[str, tuple[str, str]], copies: dict[int, str], whose: str
+    results: Results, tasks: dict[str, tuple[str, str]], copies: dict[int, str], whose: str
 ) -> list[Claim]:
-    """``conditions``: name -> title, the paper's causal minus adaptive; ``copies``: number -> condition; ``whose``:
+    """``tasks``: name -> title, the paper's causal minus adaptive; ``copies``: number -> condition; ``whose``:
     what the teachers are called, where there is more than one kind."""
     config = results.run().config
     teachers: list[int] = config["teachers"]
@@ -53,7 +76,7 @@ def agreement_claims(
         return overlaps[0] - overlaps[1]
 
     claims = []
-    for condition, (title, paper) in conditions.items():
+    for condition, (title, paper) in tasks.items():
         gap = jackknifed(title, teachers, n, partial(minus, (condition, "causal"), (condition, "adaptive")))
         claim = f"{title}: evidence sets agree across teachers better than adaptive attention{whose}"
         claims.append(Claim(claim, paper, signed_interval(gap), units, side_of_zero(gap, ahead=True)))
@@ -65,7 +88,7 @@ def agreement_claims(
         change = jackknifed(title, teachers, n, partial(minus, high, low))
         claim = f"From {min(copies)} to {max(copies)} copies the {title}{whose}"
         claims.append(Claim(claim, "yes", signed_interval(change), units, side_of_zero(change, ahead=True)))
-    cover = [results.metric("cover", condition=c, label="causal", teacher=k) for c in conditions for k in teachers]
+    cover = [results.metric("cover", condition=c, label="causal", teacher=k) for c in tasks for k in teachers]
     title = f"Evidence sets cover a sufficient set on 0.95 or more, on every teacher and task{whose}"
     stale = [results.metric("holds_obsolete", condition="latest_write", label="adaptive", teacher=k) for k in teachers]
     obsolete = f"Latest write: the adaptive set holds an obsolete write on 0.95 or more, on every teacher{whose}"
