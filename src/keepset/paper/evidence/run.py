@@ -77,7 +77,8 @@ class Setting(Frozen):
 
 
 def settings(scale: str) -> tuple[Setting, ...]:
-    """Sizes of a scale; ``small`` and ``paper`` ask the same of the same models."""
+    """Sizes of a scale; ``small`` and ``paper`` ask the same of the same models. The large one is asked with every tool
+    where its products are of whole numbers, for half the time; a gradient needs the others."""
     if scale == "smoke":
         return (
             Setting(
@@ -106,7 +107,28 @@ def settings(scale: str) -> tuple[Setting, ...]:
             documents=0,
             halves=0,
         ),
-        Setting(model=LARGE_MODEL, questions=60, tuning=100, fresh=60, two_hop=60, replies=0, halves=0),
+        Setting(
+            model=LARGE_MODEL,
+            tools=("keepset evidence", "bm25", "saliency"),
+            questions=60,
+            tuning=100,
+            fresh=60,
+            two_hop=0,
+            documents=0,
+            replies=0,
+            halves=0,
+        ),
+        Setting(
+            model=LARGE_MODEL,
+            quantize="int8",
+            tools=tuple(tool for tool in TOOLS if tool not in ("saliency", AS_INSTALLED)),
+            questions=60,
+            tuning=0,
+            fresh=0,
+            two_hop=60,
+            replies=0,
+            halves=0,
+        ),
     )
 
 
