@@ -1,6 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 RUNTIME := .venv/runtime
+TESTING := .venv/testing
 STAMP := .venv/installed
 # Python compiles a module when it is first imported, and most of torch and transformers never is.
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
@@ -19,9 +20,13 @@ $(RUNTIME): pyproject.toml constraints.txt
 	$(INSTALL) --editable .
 	@touch $(RUNTIME)
 
+$(TESTING): $(RUNTIME)
+	$(INSTALL) --editable '.[test]'
+	@touch $(TESTING)
+
 $(STAMP): $(RUNTIME)
 	$(INSTALL) --editable '.[dev]'
-	@touch $(STAMP)
+	@touch $(TESTING) $(STAMP)
 
 quickstart: $(RUNTIME) ## the main job on the embedded default; the tools for tests and documents are not needed
 	$(BIN)/keepset quickstart
@@ -32,7 +37,7 @@ check: setup ## ruff and mypy
 	$(BIN)/mypy
 
 test: ## the whole test suite
-	@$(MAKE) --no-print-directory --jobs 2 setup browser
+	@$(MAKE) --no-print-directory --jobs 2 $(TESTING) browser
 	$(BIN)/pytest -rs --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 extras: setup ## Ray, LlamaIndex, Haystack and the tools keepset is compared with, so that nothing of theirs is skipped in make test
