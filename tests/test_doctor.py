@@ -53,7 +53,7 @@ def test_a_model_is_missing_then_hashed_then_right_then_damaged(cache: Path) -> 
 
 
 def test_extras_that_are_missing_come_with_their_command() -> None:
-    ours = ['none; extra == "dev"', 'none-either; extra == "docs"']
+    ours = ['none; extra == "dev"', 'nor-this; extra == "test"', 'none-either; extra == "docs"']
     requirements = ["torch>=2", 'pytest; extra == "all"', 'nothing-like-it==1; extra == "all"', *ours]
     assert list(extras(requirements)) == [
         Finding("extra all", "not here: nothing-like-it", "pip install 'keepset[all]'")

@@ -42,7 +42,7 @@ ROWS, WIDTH, REPEATS = 128, 1_024, 5
 """A product of a small model's size; the best of a few tells more than their mean on a busy machine."""
 OF_AN_EXTRA = re.compile(r"""([\w.-]+).*;.*extra *== *["']([\w.-]+)["']""")
 """A requirement as the package's metadata has it: captum==0.9.0; extra == "peers"."""
-DEVELOPMENT = ("dev", "docs")
+DEVELOPMENT = ("dev", "docs", "test")
 """The extras of those who change keepset: nothing a user misses."""
 FIRST_COLUMN = 17
 
