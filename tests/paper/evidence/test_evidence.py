@@ -30,7 +30,7 @@ from keepset.paper.evidence.tables import (
     squad_table,
     two_hop_table,
 )
-from keepset.paper.evidence.tools import AS_INSTALLED, PEERS, TOOLS
+from keepset.paper.evidence.tools import AS_INSTALLED, GRADIENT, PEERS, TOOLS
 from keepset.paper.evidence.units import FILES
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results, read_results
@@ -228,6 +228,14 @@ def test_nothing_is_told_of_tools_that_were_not_run() -> None:
     claim = nothing_better(results, "m", Pool(results, "m", SQUAD, KEEPSET))
     assert claim.verdict == OPEN
     assert claim.here == f"none of 1 run, of {len(COMPARED) - 1}"
+
+
+def test_where_no_gradient_goes_through_none_is_waited_for() -> None:
+    every = {tool: tool_run(tool, 9.0, "0" * 30) for tool in COMPARED if tool != GRADIENT}
+    every[KEEPSET] = tool_run(KEEPSET, 1.0, "1" * 30)
+    for model, verdict in (("m", OPEN), ("m-int8", HOLDS)):
+        results = Results({k: run.model_copy(update={"at": run.at | {"model": model}}) for k, run in every.items()})
+        assert nothing_better(results, model, Pool(results, model, SQUAD, KEEPSET)).verdict == verdict
 
 
 def test_pairs_are_compared_on_the_questions_both_were_asked() -> None:

@@ -24,7 +24,7 @@ from keepset.paper.evidence.documents import document_units, outcome_of_each
 from keepset.paper.evidence.found import FOUND, run_found
 from keepset.paper.evidence.measure import HALVES, Truth, metrics, outcome, truth_of
 from keepset.paper.evidence.replies import PARAGRAPH_REPLIES, REPLIES, article_units, run_replies
-from keepset.paper.evidence.tools import AS_INSTALLED, PEERS, TOOLS
+from keepset.paper.evidence.tools import AS_INSTALLED, GRADIENT, PEERS, TOOLS
 from keepset.paper.evidence.units import DEV, RUN, TUNE, Unit, squad_units, two_hop_units
 from keepset.paper.experiment import Jobs, run_result
 from keepset.paper.result import RunResult
@@ -109,7 +109,7 @@ def settings(scale: str) -> tuple[Setting, ...]:
         ),
         Setting(
             model=LARGE_MODEL,
-            tools=("keepset evidence", "bm25", "saliency"),
+            tools=("keepset evidence", "bm25", GRADIENT),
             questions=60,
             tuning=100,
             fresh=60,
@@ -121,7 +121,7 @@ def settings(scale: str) -> tuple[Setting, ...]:
         Setting(
             model=LARGE_MODEL,
             quantize="int8",
-            tools=tuple(tool for tool in TOOLS if tool not in ("saliency", AS_INSTALLED)),
+            tools=tuple(tool for tool in TOOLS if tool not in (GRADIENT, AS_INSTALLED)),
             questions=60,
             tuning=0,
             fresh=0,

@@ -41,6 +41,8 @@ FLOOR, OF_LARGEST = 0.25, 0.3
 """The set of leave-one-out: drops over the paper's floor in nats and over a share of the largest one."""
 AS_INSTALLED = "contextcite-64 as installed"
 """Asked the first part alone: it says what the tool beside it says, for what its users pay."""
+GRADIENT = "saliency"
+"""Needs a model that gradients go through."""
 HALF = 0.5
 """The set of a tool that has no rule for one: every score of at least half of the best."""
 
@@ -171,7 +173,7 @@ TOOLS: dict[str, Make] = {
     "question": pointed_at,
     "bm25": lexical,
     "attention": attention,
-    "saliency": saliency,
+    GRADIENT: saliency,
     "arc-jsd": arc_jsd,
     "contextcite-32": partial(contextcite, 32, True),
     "captum": captum,
