@@ -76,8 +76,8 @@ def test_every_experiment_writes_what_its_tables_read(results: Results) -> None:
 
 def test_captions_speak_of_the_runs_they_show(results: Results) -> None:
     found = rendered(results)
-    n_blocks = smoke("single-hop", 0).n_blocks
-    assert "over one pairs of single-hop teachers" in found["tab-agreement"]
+    n_blocks = smoke("paper-records", 0).n_blocks
+    assert "over one pairs of paper-records teachers" in found["tab-agreement"]
     assert f"of N = {n_blocks} blocks." in found["tab-agreement"]
     assert f"n = 20 per teacher, contexts of {n_blocks} blocks" in found["stale-attention"]
     assert "2 teachers, 24 examples each" in found["tab-recovered"]
@@ -91,12 +91,12 @@ def test_no_number_stands_twice_at_one_place(results: Results) -> None:
 
 def test_differences_can_be_told_from_the_results(results: Results) -> None:
     told = [d.here(results.of(e.name, *d.needs)) for e in EXPERIMENTS for d in e.differences]
-    assert told, "agreement has one"
+    assert told, "recovery has one"
     assert all(told)
 
 
 def test_agreement_is_over_pairs_of_teachers(results: Results) -> None:
-    found = results.of("agreement").where(mixture="single-hop")
+    found = results.of("agreement").where(mixture="paper-records")
     for label in LABELS:
         at = {"condition": "unique", "label": label}
         pair = found.metric("jaccard", **at, teacher=0, other_teacher=1)

@@ -15,7 +15,7 @@ BEGIN, END = "<!-- results: written by keepset report -->\n", "<!-- end of resul
 
 LINES = {
     "Multi-hop: causal routers at 0.95": "Routers trained on evidence keep whole chains of facts, on every teacher",
-    "Unique retrieval: evidence sets agree across teachers better than adaptive attention (paper's sizes": (
+    "Unique retrieval: evidence sets agree across teachers better than adaptive attention": (
         "Trained twice, models agree on what is evidence, and not on what they attend to (where attention starts sharp)"
     ),
     "Pruned before the question to 10 %: causal ahead of H2O (smollm2-135m-instruct, global)": (

@@ -32,10 +32,10 @@ SEEDS = {
 }
 """The teachers of each mixture, as many as in the paper; of variants that were not chosen, those they were tried on."""
 RECORDS = "paper-records"
-"""Single-record teachers of the paper's sizes, attention sharp from the start."""
+"""Single-record teachers of the paper's sizes, attention sharp from the start. The tables of labels rest on them."""
 SOFT_RECORDS = "single-hop"
-"""Single-record teachers of half as many records and far fewer keys, attention soft at the start. The tables rest on
-them, because the annotated record alone is enough for each."""
+"""Single-record teachers of half as many records and far fewer keys, attention soft at the start. The tables of routers
+rest on them."""
 FIVE_TASK = "pointers-first"
 """The five-task teachers that the tables rest on: chains as in the paper."""
 MULTIHOP = "multihop_pointers_first"

@@ -14,7 +14,6 @@ from keepset.paper.agreement.tables import PAPER_AGREEMENT, conditions, of_the_t
 from keepset.paper.claim import Claim, every_claim, side_of_zero, signed_interval
 from keepset.paper.result import Metric
 from keepset.paper.results import Results
-from keepset.paper.teachers import RECORDS
 from keepset.statistics import CONFIDENCE
 
 Z = 1.96
@@ -23,23 +22,18 @@ WIDEST = 0.5
 """Standard deviation of a share between 0 and 1, at most; single examples are not stored."""
 
 
-OWN_TEACHERS = (
-    "the teachers are: where the annotated record alone is not enough for one (sanity-anchors), it has empty evidence "
-    "sets; agreement-starts has the other kind"
-)
-"""What is said of a claim that fails on the teachers beside those of the tables."""
+OTHER_TEACHERS = "agreement-starts has teachers of half the records whose attention started soft"
+"""Where a reader finds the other choice."""
 
 
 def claims(every: Results) -> list[Claim]:
-    """Of the teachers of the tables, then of those whose attention started sharp."""
-    beside = claims_on(every.where(mixture=RECORDS), whose=" (paper's sizes, attention started sharp)")
-    return [*claims_on(of_the_tables(every)), *(replace(claim, own_choice=OWN_TEACHERS) for claim in beside)]
-
-
-def claims_on(results: Results, whose: str = "") -> list[Claim]:
+    """Of the teachers that the tables rest on."""
+    results = of_the_tables(every)
     papers = {name: (float(causal), float(adaptive)) for name, (adaptive, _, causal) in PAPER_AGREEMENT.items()}
     found = {name: (title, f"{papers[name][0] - papers[name][1]:+.2f}") for name, title in conditions(results).items()}
-    return agreement_claims(results, found, COPIES, whose) if found.keys() == CONDITIONS.keys() else []
+    if found.keys() != CONDITIONS.keys():
+        return []
+    return [replace(claim, own_choice=OTHER_TEACHERS) for claim in agreement_claims(results, found, COPIES)]
 
 
 def jackknifed(what: str, teachers: Sequence[int], n: int, gap: Callable[[int, int], float]) -> Metric:
@@ -55,11 +49,8 @@ def jackknifed(what: str, teachers: Sequence[int], n: int, gap: Callable[[int, i
     return Metric(what=what, value=value, n=n, low=value - half, high=value + half)
 
 
-def agreement_claims(
-    results: Results, tasks: dict[str, tuple[str, str]], copies: dict[int, str], whose: str
-) -> list[Claim]:
-    """``tasks``: name -> title, the paper's causal minus adaptive; ``copies``: number -> condition; ``whose``:
-    what the teachers are called, where there is more than one kind."""
+def agreement_claims(results: Results, tasks: dict[str, tuple[str, str]], copies: dict[int, str]) -> list[Claim]:
+    """``tasks``: name -> title, the paper's causal minus adaptive; ``copies``: number -> condition."""
     config = results.run().config
     teachers: list[int] = config["teachers"]
     if len(teachers) < 3:  # two teachers are one pair: nothing to leave out
@@ -78,7 +69,7 @@ def agreement_claims(
     claims = []
     for condition, (title, paper) in tasks.items():
         gap = jackknifed(title, teachers, n, partial(minus, (condition, "causal"), (condition, "adaptive")))
-        claim = f"{title}: evidence sets agree across teachers better than adaptive attention{whose}"
+        claim = f"{title}: evidence sets agree across teachers better than adaptive attention"
         claims.append(Claim(claim, paper, signed_interval(gap), units, side_of_zero(gap, ahead=True)))
     fewest, most = copies[min(copies)], copies[max(copies)]
     for title, high, low in (
@@ -86,12 +77,12 @@ def agreement_claims(
         ("agreement of evidence sets rises", (most, "causal"), (fewest, "causal")),
     ):
         change = jackknifed(title, teachers, n, partial(minus, high, low))
-        claim = f"From {min(copies)} to {max(copies)} copies the {title}{whose}"
+        claim = f"From {min(copies)} to {max(copies)} copies the {title}"
         claims.append(Claim(claim, "yes", signed_interval(change), units, side_of_zero(change, ahead=True)))
     cover = [results.metric("cover", condition=c, label="causal", teacher=k) for c in tasks for k in teachers]
-    title = f"Evidence sets cover a sufficient set on 0.95 or more, on every teacher and task{whose}"
+    title = "Evidence sets cover a sufficient set on 0.95 or more, on every teacher and task"
     stale = [results.metric("holds_obsolete", condition="latest_write", label="adaptive", teacher=k) for k in teachers]
-    obsolete = f"Latest write: the adaptive set holds an obsolete write on 0.95 or more, on every teacher{whose}"
+    obsolete = "Latest write: the adaptive set holds an obsolete write on 0.95 or more, on every teacher"
     return [
         *claims,
         every_claim(title, "more than 0.99", cover, 0.95, units),

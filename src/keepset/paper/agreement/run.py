@@ -21,7 +21,7 @@ from keepset.paper.teachers import RECORDS, SOFT_RECORDS, teacher_seeds
 from keepset.readouts import adaptive_set
 
 NAME = "agreement"
-MIXTURES = {SOFT_RECORDS: "soft", RECORDS: "sharp"}
+MIXTURES = {RECORDS: "sharp", SOFT_RECORDS: "soft"}
 """Teachers -> how their attention starts."""
 CONDITIONS = {
     "unique": "Unique retrieval",

@@ -22,7 +22,7 @@ PAPER_AGREEMENT = {
 
 def of_the_tables(results: Results) -> Results:
     """Those of the teachers that the paper's tables rest on."""
-    return results.where(mixture=SOFT_RECORDS)
+    return results.where(mixture=RECORDS)
 
 
 def conditions(results: Results) -> dict[str, str]:
