@@ -137,8 +137,9 @@ def starts_table(every: Results) -> Table:
         ),
         rows=tuple(rows),
         notes=(
-            f"{RECORDS}: the paper's number of records, keys and values; {SOFT_RECORDS}: half the records, 96 keys. "
-            "Start and size differ together; the start alone was not tested with five teachers.",
+            f"{RECORDS}: the paper's number of records, keys and values, and some contexts of one, two and four in "
+            f"training; {SOFT_RECORDS}: half the records, 96 keys. Start, size and short contexts differ together; the "
+            "start alone was not tested with five teachers.",
             "Where the annotated record alone is not enough for a teacher (sanity-anchors), of several copies none is "
             "enough and none is needed: its evidence set is empty.",
         ),
