@@ -67,8 +67,8 @@ SHORTEST = (1, 2, 4)
 def with_the_shortest(start: int, until: int, n_blocks: int, mixture: dict[str, float]) -> tuple[Stage, ...]:
     """Of every fifty steps five each on one, two and four records; all else as it is.
 
-    Where attention starts sharp and contexts always are long, a record comes to be found by what stands around it, and
-    alone it is not enough on most seeds (``docs/log.md``).
+    Where attention started sharp and contexts always were long, a record alone was not enough on most seeds
+    (``docs/log.md``).
     """
     found = []
     for step in range(start, until, 50):
