@@ -20,7 +20,7 @@ from keepset.paper.routing.claims import single_record_claims, transfer_claims
 from keepset.paper.routing.run import ARMS, CONDITIONS, jobs
 from keepset.paper.routing.tables import transferred
 from keepset.paper.statistics import share
-from keepset.paper.teachers import SOFT_RECORDS, teacher_folder
+from keepset.paper.teachers import RECORDS, teacher_folder
 from keepset.paper.testbed.routers import build_router, score_blocks
 from keepset.paper.testbed.teachers.presets import MIXTURES
 from keepset.paper.testbed.teachers.teacher import accuracy, load_teacher
@@ -49,7 +49,7 @@ def test_every_source_and_arm_routes_every_teacher(untrained: Path) -> None:
             assert list(unrouted["teacher"]) == [0, 1]
             assert unrouted["source"].isna().all()
             assert unrouted["router_seed"].isna().all()
-    model, config = load_teacher(teacher_folder("smoke", SOFT_RECORDS, 1))
+    model, config = load_teacher(teacher_folder("smoke", RECORDS, 1))
     dense = accuracy(model, evaluation_batch(config, "unique_2x", 6)).float().mean()
     assert results.value("routed", arm="dense", teacher=1, condition="unique_2x") == pytest.approx(float(dense))
     assert made_names(results) == [
@@ -69,10 +69,10 @@ def test_every_source_and_arm_routes_every_teacher(untrained: Path) -> None:
 
 
 def test_an_arm_alone_gives_what_it_gave_beside_the_other(untrained: Path) -> None:
-    model, config = load_teacher(teacher_folder("smoke", "single-hop", 0))
+    model, config = load_teacher(teacher_folder("smoke", RECORDS, 0))
     labels = {arm: label for arm, (_, label) in ARMS.items()}
     with torch.no_grad():
-        table = label_table(model, config, MIXTURES["single-hop"], TABLE["smoke"], labels)
+        table = label_table(model, config, MIXTURES[RECORDS], TABLE["smoke"], labels)
     together = train_routers(
         lambda seed: build_router("pooling", config.vocabulary, config.block_width, seed),
         range(2),
@@ -82,7 +82,7 @@ def test_an_arm_alone_gives_what_it_gave_beside_the_other(untrained: Path) -> No
     )
     batch = evaluation_batch(config, "unique", 8)
     for arm, (loss, label) in ARMS.items():
-        alone = train_arm("smoke", "single-hop", 0, loss, label, router_seeds=2, steps=STEPS["smoke"])
+        alone = train_arm("smoke", RECORDS, 0, loss, label, router_seeds=2, steps=STEPS["smoke"])
         for one, other in zip(alone, together[arm], strict=True):
             torch.testing.assert_close(score_blocks(one, batch), score_blocks(other, batch), rtol=1e-3, atol=1e-3)
 

@@ -32,10 +32,11 @@ SEEDS = {
 }
 """The teachers of each mixture, as many as in the paper; of variants that were not chosen, those they were tried on."""
 RECORDS = "paper-records"
-"""Single-record teachers of the paper's sizes, attention sharp from the start. The tables of labels rest on them."""
+"""Single-record teachers of the paper's sizes, attention sharp from the start. The tables of labels and of
+single-record routers rest on them."""
 SOFT_RECORDS = "single-hop"
-"""Single-record teachers of half as many records and far fewer keys, attention soft at the start. The tables of routers
-rest on them."""
+"""Single-record teachers of half as many records and far fewer keys, attention soft at the start: the other choice,
+beside them where labels are compared."""
 FIVE_TASK = "pointers-first"
 """The five-task teachers that the tables rest on: chains as in the paper."""
 MULTIHOP = "multihop_pointers_first"

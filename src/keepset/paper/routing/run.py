@@ -8,11 +8,11 @@ from keepset.paper.pooling import EXAMPLES, STEPS, TABLE, routed_metrics, settin
 from keepset.paper.result import RunResult
 from keepset.paper.router_tables import Label, annotated_family, block_attention
 from keepset.paper.router_training import training_seeds
-from keepset.paper.teachers import SOFT_RECORDS, teacher_seeds
+from keepset.paper.teachers import RECORDS, teacher_seeds
 from keepset.routers import KL, Coverage, Loss
 
 NAME = "routing"
-MIXTURE = SOFT_RECORDS
+MIXTURE = RECORDS
 CONDITIONS = {
     "unique": "Unique retrieval",
     "latest_write": "Latest write",
