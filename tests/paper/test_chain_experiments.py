@@ -84,7 +84,15 @@ def test_every_training_problem_is_measured_on_chains_of_its_own_order(untrained
     assert [row[1] for row in table.rows if row] == [
         *("pointers-first-0", "pointers-first-1", "range of 2", "paper-chains-0", "paper-chains-2", "range of 2"),
         *("paper-chains-long-2", "five-task-0", "five-task-1", "range of 2"),
-        *("hardened-0", "hardened-1", "range of 2", "range of 4"),
+        *(
+            "hardened-pointers-first-0",
+            "hardened-pointers-first-1",
+            "range of 2",
+            "hardened-0",
+            "hardened-1",
+            "range of 2",
+            "range of 4",
+        ),
     ]
 
 
@@ -137,18 +145,27 @@ def test_an_arm_alone_gives_what_it_gave_beside_others(untrained: Path) -> None:
 def test_hardened_chains_route_every_teacher(chain_results: Results) -> None:
     results = chain_results.of("hardened")
     assert list(results.runs) == ["hardened/unrouted", *(f"hardened/labels-1-{arm}" for arm in hardened.ARMS)]
-    for mixture in ("hardened", "five-task"):
+    for mixture in hardened.ROUTED:
         for teacher in (0, 1):
             at = {"mixture": mixture, "teacher": teacher}
-            assert 0 <= results.value("routed", arm="dense", condition="multihop_3hop", **at) <= 1
+            assert 0 <= results.value("routed", arm="dense", condition=hardened.THREE_HOPS, **at) <= 1
             assert results.metric("routed", arm="causal", condition="multihop_hardened", router_seed=1, k=3, **at)
     last = results.metric(
-        "recall", arm="causal", condition="multihop_3hop", k=4, record=3, router_seed=0, mixture="hardened", teacher=0
+        "recall",
+        arm="causal",
+        condition=hardened.THREE_HOPS,
+        k=4,
+        record=3,
+        router_seed=0,
+        mixture="hardened-pointers-first",
+        teacher=0,
     )
     assert last.n == hardened.EXAMPLES["smoke"]
     table = tables(hardened.EXPERIMENT, results)["hardened-chains"]
-    assert [row[1] for row in table.rows if row] == 2 * ["hardened-0", "hardened-1", "five-task-0", "five-task-1"]
-    assert {row[0] for row in table.rows if row} == {"multihop_hardened, k = 3", "multihop_3hop, k = 4"}
+    assert [row[1] for row in table.rows if row] == 2 * [
+        f"{mixture}-{teacher}" for mixture in ("hardened-pointers-first", "pointers-first") for teacher in (0, 1)
+    ]
+    assert {row[0] for row in table.rows if row} == {"multihop_hardened, k = 3", "multihop_3hop_pointers_first, k = 4"}
     assert table.notes[0].endswith("; smoke scale")
 
 
@@ -320,20 +337,33 @@ def test_steps_batch_and_depth_of_hardened_routers_are_varied(tmp_path: Path) ->
     results = run(tmp_path, experiment)
     assert list(results.runs) == [
         f"hardened_routers/{name}"
-        for name in ("chain-16x10", "chain-32x10", "chain-16x30", "deep_chain-16x10", "deep_chain-16x30")
+        for name in (
+            *("hardened-chain-16x10", "hardened-chain-32x10", "hardened-chain-16x30"),
+            *(
+                "hardened-deep_chain-16x10",
+                "hardened-deep_chain-16x30",
+                "one-chain-chain-16x10",
+                "one-chain-chain-16x30",
+            ),
+        )
     ]
     deep = {"router": "deep_chain", "steps": 30}
-    whole = results.metric("chain_recall", condition="multihop_3hop", k=4, router_seed=1, **deep)
+    whole = results.metric("chain_recall", condition=hardened_routers.SHUFFLED, k=4, router_seed=1, **deep)
     assert whole.n == chain_routers.EXAMPLES["smoke"]
-    assert results.run(router="chain", steps=30).counts["table"] == 480, "nothing is read twice"
+    assert results.run(router="chain", steps=30, trained_on="multihop_hardened").counts["table"] == 480, (
+        "nothing is read twice"
+    )
     table = tables(experiment, results)["hardened-routers"]
     assert [row[0] for row in table.rows] == [
-        "2 layers, 10 steps of 16",
-        "2 layers, 10 steps of 32",
-        "2 layers, 30 steps of 16",
-        "4 layers, 10 steps of 16",
-        "4 layers, 30 steps of 16",
+        "hardened, 2 layers, 10 steps of 16",
+        "hardened, 2 layers, 10 steps of 32",
+        "hardened, 2 layers, 30 steps of 16",
+        "hardened, 4 layers, 10 steps of 16",
+        "hardened, 4 layers, 30 steps of 16",
+        "one-chain, 2 layers, 10 steps of 16",
+        "one-chain, 2 layers, 30 steps of 16",
     ]
-    told = hardened_routers.whole_chains(results, "multihop_3hop")
-    assert told.count("2 layers, ") == 3
+    told = hardened_routers.whole_chains(results, hardened_routers.THREE_HOPS)
+    assert told.count("hardened, 2 layers, ") == 3
     assert told.count("4 layers, ") == 2
+    assert told.count("one-chain, ") == 2

@@ -190,7 +190,9 @@ def trace_supervision_table(results: Results) -> Table:
     ):
         measured = (
             of_routers(spread, routed, arm=arm),
-            of_routers(spread, hardened, arm=arm, condition="multihop_hardened", mixture="hardened", teacher=1),
+            of_routers(
+                spread, hardened, arm=arm, condition="multihop_hardened", mixture="hardened-pointers-first", teacher=1
+            ),
             spread(oracles.values("obsolete", arm=selection)),
         )
         rows.append((title, *beside(measured, papers)))

@@ -23,17 +23,19 @@ from keepset.paper.chain_routers import (
 from keepset.paper.claim import Claim, every_claim
 from keepset.paper.dense import evaluation_batch, evaluation_seed
 from keepset.paper.experiment import Difference, Experiment, Jobs, Report, run_result
-from keepset.paper.hardened_routers import BUDGETS, CONDITION, MIXTURE, THREE_HOPS, whole_chains
+from keepset.paper.hardened_routers import BUDGETS as KEPT
+from keepset.paper.hardened_routers import CONDITION, MIXTURE, THREE_HOPS, whole_chains
 from keepset.paper.hardened_routers import NAME as ROUTERS
 from keepset.paper.result import Coordinate, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table, bracket, spread
-from keepset.paper.teachers import VALUE_FIRST, VALUE_FIRST_NOTE, teacher_folder, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, teacher_folder, teacher_seeds
 from keepset.paper.testbed.routers import DeepChainRouter
 from keepset.paper.testbed.teachers.teacher import load_teacher
 
 NAME = "hardened"
-ROUTED = (MIXTURE, VALUE_FIRST)
+BUDGETS = {condition: KEPT[condition] for condition in (CONDITION, THREE_HOPS)}
+ROUTED = (MIXTURE, FIVE_TASK)
 """Mixtures whose teachers may follow chains."""
 SOURCE = 1
 """The hardened teacher that labels: of the two, the one that has solved the task, as in the paper."""
@@ -144,7 +146,7 @@ def hardened_table(results: Results) -> Table:
             "Random",
         ),
         rows=tuple(rows[1:]),
-        notes=(training_note(results.run(source=SOURCE)), DEPTH_NOTE, VALUE_FIRST_NOTE),
+        notes=(training_note(results.run(source=SOURCE)), DEPTH_NOTE),
     )
 
 

@@ -47,6 +47,9 @@ PROBLEMS = {
     "paper-chains": Problem("pointers first, one chain, no room, short contexts first", MULTIHOP),
     "paper-chains-long": Problem("pointers first, one chain, no room, longer", MULTIHOP),
     VALUE_FIRST: Problem("value first, several chains, no room", "multihop"),
+    "hardened-pointers-first": Problem(
+        "hardened: pointers first before any order, several chains, room after a pointer", "multihop_hardened"
+    ),
     "hardened": Problem("hardened: value first before any order, several chains, no room", "multihop_hardened"),
 }
 """Mixture -> its training problem. The paper's: pointers first, one chain, blocks that a pointer does not fill."""

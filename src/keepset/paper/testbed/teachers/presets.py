@@ -22,14 +22,14 @@ MIXTURES = {
     "paper-chains": PAPER_CHAINS,
     "paper-chains-long": PAPER_CHAINS,
     "hardened": HARDENED,
-    "any-order": HARDENED,
+    "hardened-pointers-first": HARDENED,
 }
 """The paper's two mixtures and the five tasks with hardened multi-hop in place of multi-hop, and variants of the
 small scale. ``paper-records``: as many records, keys and values as the paper, attention sharp from the start, a few
 very short contexts.
 ``pointers-first``: the paper's chains, pointers first, one in a context. ``paper-chains`` and ``paper-chains-long``:
-the same in blocks that a pointer fills, on short contexts first or trained longer. ``any-order``: hardened chains that
-never had an order in training, with room after a pointer."""
+the same in blocks that a pointer fills, on short contexts first or trained longer. ``hardened-pointers-first``:
+hardened chains learned from chains with the pointers first instead of the value, with room after a pointer."""
 
 
 PAPER_VOCABULARY = Vocabulary(families=16, members=16, values=64)
@@ -78,6 +78,23 @@ def with_the_shortest(start: int, until: int, n_blocks: int, mixture: dict[str, 
     return tuple(found)
 
 
+def shuffled_in_the_end(one_hop: str, chains: str) -> tuple[Stage, ...]:
+    """Hardened chains, learned from one hop and from chains that have an order."""
+    first = {"unique": 1.0, "aggregation": 1.0}
+    shuffled_hop, hardened = "multihop_1hop_shuffled", "multihop_hardened"
+    return (
+        COUNTING,
+        Stage(until=400, n_blocks=16, mixture={**first, one_hop: 4.0}),
+        Stage(until=700, n_blocks=16, mixture={**first, one_hop: 1.0, shuffled_hop: 1.0, chains: 3.0}),
+        Stage(until=1_200, n_blocks=16, mixture={**first, chains: 1.0, shuffled_hop: 1.0, hardened: 3.0}),
+        Stage(
+            until=1_700,
+            n_blocks=16,
+            mixture={**RECORDS, "aggregation": 1.0, hardened: 2.0, chains: 1.0, one_hop: 0.25, shuffled_hop: 0.25},
+        ),
+    )
+
+
 SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
     "single-hop": (
         Stage(until=100, n_blocks=8, mixture={"unique": 1.0}),
@@ -115,67 +132,16 @@ SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
         Stage(until=540, n_blocks=16, mixture=ONE_CHAIN),
         Stage(until=1_440, n_blocks=16, mixture=ALL_WITH_ONE_CHAIN),
     ),
-    "hardened": (
-        COUNTING,
-        Stage(until=400, n_blocks=16, mixture={"unique": 1.0, "aggregation": 1.0, "multihop_1hop": 4.0}),
-        Stage(
-            until=700,
-            n_blocks=16,
-            mixture={
-                "unique": 1.0,
-                "aggregation": 1.0,
-                "multihop_1hop": 1.0,
-                "multihop_1hop_shuffled": 1.0,
-                "multihop_chains": 3.0,
-            },
-        ),
-        Stage(
-            until=1_200,
-            n_blocks=16,
-            mixture={
-                "unique": 1.0,
-                "aggregation": 1.0,
-                "multihop_chains": 1.0,
-                "multihop_1hop_shuffled": 1.0,
-                "multihop_hardened": 3.0,
-            },
-        ),
-        Stage(
-            until=1_700,
-            n_blocks=16,
-            mixture={
-                **RECORDS,
-                "aggregation": 1.0,
-                "multihop_hardened": 2.0,
-                "multihop_chains": 1.0,
-                "multihop_1hop": 0.25,
-                "multihop_1hop_shuffled": 0.25,
-            },
-        ),
-    ),
-    "any-order": (
-        COUNTING,
-        Stage(until=450, n_blocks=16, mixture={**RETRIEVAL_AND_COUNTING, "multihop_1hop_shuffled": 4.0}),
-        Stage(
-            until=900,
-            n_blocks=16,
-            mixture={**RETRIEVAL_AND_COUNTING, "multihop_1hop_shuffled": 1.0, "multihop_hardened": 4.0},
-        ),
-        Stage(
-            until=1_400,
-            n_blocks=16,
-            mixture={**RECORDS, "aggregation": 1.0, "multihop_hardened": 2.5, "multihop_1hop_shuffled": 0.5},
-        ),
-    ),
+    "hardened": shuffled_in_the_end("multihop_1hop", "multihop_chains"),
+    "hardened-pointers-first": shuffled_in_the_end("multihop_1hop_pointers_first", "multihop_pointers_first_chains"),
 }
-"""From easy to hard. Chains begin with one hop among five, then three chains, then (hardened) any order. In
-``any-order`` they have none from the first hop on, so that nothing but following a pointer from the query answers."""
+"""From easy to hard. Chains begin with one hop among five, then three chains, then (hardened) any order."""
 
 SHARP_START = {"paper-records": 5.0}
 """How many times sharper than usual attention starts, where it does. The paper's attention is on 13 to 15 of 32 blocks
 when training ends; one that starts soft is still on four fifths of them here. Eight was too much to learn from."""
 
-ROOM_AFTER_A_POINTER = ("pointers-first", "any-order")
+ROOM_AFTER_A_POINTER = ("pointers-first", "hardened-pointers-first")
 """Mixtures of the small scale whose blocks are wider than a pointer, as the paper's are."""
 
 SMALL_DECAY_START = {
@@ -186,7 +152,7 @@ SMALL_DECAY_START = {
     "paper-chains": 640,
     "paper-chains-long": 960,
     "hardened": 1_200,
-    "any-order": 900,
+    "hardened-pointers-first": 1_200,
 }
 """Two thirds of the way; hardened chains are still being learned there and get a little longer."""
 
@@ -198,8 +164,8 @@ def small(mixture: str, seed: int) -> TeacherConfig:
     the first unique retrieval, on short contexts; chains need a working retrieval, so they come next; latest write
     and duplicate are variations and come last. Chains start as five pointers to five records: with one chain in
     sight and the value first, a teacher learns to find *the* chain's end, and never follows a pointer.
-    ``pointers-first`` has one chain in sight, as the paper does, and blocks of 6, as ``any-order`` has: a token after a
-    pointer that belongs to its block. ``docs/log.md`` has what failed.
+    ``pointers-first`` has one chain in sight, as the paper does, and, like ``hardened-pointers-first``, blocks of 6: a
+    token after a pointer that belongs to its block. ``docs/log.md`` has what failed.
     """
     find_mixture(mixture)
     stages = SMALL_STAGES[mixture]
