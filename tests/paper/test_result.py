@@ -3,11 +3,14 @@
 import errno
 import json
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
+from keepset.paper import experiment
 from keepset.paper.result import SCHEMA_VERSION, Metric, RunResult, load_result, save_result
 
 RESULT = RunResult(
@@ -41,6 +44,22 @@ def test_a_result_reads_back_as_it_was_written(tmp_path: Path) -> None:
     save_result(RESULT, path)
     assert load_result(path) == RESULT
     assert [found.name for found in path.parent.iterdir()] == ["run.json"]
+
+
+def test_the_time_of_a_run_includes_what_is_measured_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def now() -> float:
+        read.append("clock")
+        return 7.0
+
+    def metrics() -> Iterator[Metric]:
+        read.append("metric")
+        yield RESULT.metrics[-1]
+
+    monkeypatch.setattr(time, "monotonic", now)
+    found = experiment.run_result("x", "smoke", 2.0, at={}, config={}, seeds={}, counts={}, metrics=metrics())
+    assert (found.seconds, read) == (5.0, ["metric", "clock"])
 
 
 def test_coordinates_keep_their_types(tmp_path: Path) -> None:

@@ -82,10 +82,10 @@ def test_targets_of_the_ablation(untrained: Path) -> None:
 
 def test_both_arms_are_retrained_at_every_retuning(untrained: Path) -> None:
     found = dict(run_missing(guard.jobs("smoke"), untrained / "results", "smoke"))
-    retunings = ("lr-3e-4", "lr-3e-3", "steps-3x")
+    retunings = ("lr-3e-4", "lr-3e-3", "steps-3x", "max-heads", "table-10x")
     assert list(found) == [f"guard/{name}-{arm}" for name in retunings for arm in ("imitation", "causal")]
-    trained = {(run.config["learning_rate"], run.counts["steps"]) for run in found.values()}
-    assert trained == {(3e-4, 10), (3e-3, 10), (1e-3, 30)}
+    trained = {(run.config["learning_rate"], run.counts["steps"], run.counts["table"]) for run in found.values()}
+    assert trained == {(3e-4, 10, 128), (3e-3, 10, 128), (1e-3, 30, 128), (1e-3, 10, 128), (1e-3, 10, 1_280)}
     results = Results(found)
     everywhere = {(c, teacher, seed) for c in guard.CONDITIONS for teacher in (0, 1) for seed in (0, 1)}
     for name in retunings:

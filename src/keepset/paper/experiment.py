@@ -128,6 +128,7 @@ def run_result(
     command: str | None = None,
 ) -> RunResult:
     """The result of a run that began at ``time.monotonic()`` = ``started``, with the code and packages that ran."""
+    measured = tuple(metrics)  # before the clock is read: most are computed as they are asked for
     return RunResult(
         experiment=experiment,
         scale=scale,
@@ -139,5 +140,5 @@ def run_result(
         versions=package_versions(),
         counts=counts,
         seconds=round(time.monotonic() - started, 1),
-        metrics=tuple(metrics),
+        metrics=measured,
     )

@@ -44,11 +44,12 @@ def train_arm(
     router_seeds: int,
     steps: int,
     learning_rate: float = LEARNING_RATE,
+    times_table: int = 1,
 ) -> list[Router]:
     """One pooling router per seed, on the labels of teacher ``source``."""
     model, config = load_teacher(teacher_folder(scale, mixture, source))
     with torch.no_grad():
-        table = label_table(model, config, MIXTURES[mixture], TABLE[scale], {"arm": label})
+        table = label_table(model, config, MIXTURES[mixture], times_table * TABLE[scale], {"arm": label})
     stream = table_stream(table.tokens, table.targets, run=source)
     return fit_arm("pooling", config, "arm", loss, stream, router_seeds, steps, learning_rate)
 

@@ -11,6 +11,7 @@ from keepset.blocks import ExampleBatch
 from keepset.paper.testbed.routers import example_batch, router_input
 from keepset.paper.testbed.teachers.config import TeacherConfig
 from keepset.readouts import answer_attention, pool_attention, shared_layers
+from keepset.readouts.attention import Heads
 from keepset.routers.targets import as_distribution
 
 CHUNK = 256
@@ -64,7 +65,7 @@ def annotated_family(model: PreTrainedModel, batch: ExampleBatch) -> Tensor:
     return batch.family
 
 
-def block_attention(model: PreTrainedModel, batch: ExampleBatch) -> Tensor:
-    """(B, N) the imitation target: answer-position attention over blocks, mean over layers and heads."""
+def block_attention(model: PreTrainedModel, batch: ExampleBatch, heads: Heads = "mean") -> Tensor:
+    """(B, N) the imitation target: answer-position attention over blocks, mean over layers."""
     attention = answer_attention(model, batch.first_query(), batch.blocks)
-    return as_distribution(pool_attention(attention, heads="mean"))
+    return as_distribution(pool_attention(attention, heads=heads))
