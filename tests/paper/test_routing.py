@@ -11,7 +11,7 @@ from keepset.paper import routing
 from keepset.paper.claim import FAILS, HOLDS, OPEN
 from keepset.paper.dense import evaluation_batch
 from keepset.paper.experiment import run_missing
-from keepset.paper.pooling import STEPS, TABLE, train_arm
+from keepset.paper.pooling import EXAMPLES, STEPS, TABLE, covered_metrics, train_arm
 from keepset.paper.report import made
 from keepset.paper.result import RunResult
 from keepset.paper.results import Results
@@ -21,7 +21,7 @@ from keepset.paper.routing.run import ARMS, CONDITIONS, jobs
 from keepset.paper.routing.tables import transferred
 from keepset.paper.statistics import share
 from keepset.paper.teachers import RECORDS, teacher_folder
-from keepset.paper.testbed.routers import build_router, score_blocks
+from keepset.paper.testbed.routers import Router, build_router, score_blocks
 from keepset.paper.testbed.teachers.presets import MIXTURES
 from keepset.paper.testbed.teachers.teacher import accuracy, load_teacher
 from keepset.routers import table_stream, train_routers
@@ -44,7 +44,7 @@ def test_every_source_and_arm_routes_every_teacher(untrained: Path) -> None:
             routed = results.select("routed", arm=arm, condition=condition)
             places = {tuple(row) for row in routed[["source", "teacher", "router_seed"]].to_numpy()}
             assert places == {(source, teacher, seed) for source in (0, 1) for teacher in (0, 1) for seed in (0, 1)}
-        for arm in ("dense", "random"):
+        for arm in ("dense", "random", "annotated"):
             unrouted = results.select("routed", arm=arm, condition=condition)
             assert list(unrouted["teacher"]) == [0, 1]
             assert unrouted["source"].isna().all()
@@ -57,6 +57,7 @@ def test_every_source_and_arm_routes_every_teacher(untrained: Path) -> None:
         "tab-app-routing",
         "tab-app-own-teacher",
         "tab-app-transfer",
+        "routing-kept",
         "fig-gap",
     ]
     (table,) = made(routing.EXPERIMENT.reports[0], routing.EXPERIMENT, results)
@@ -65,7 +66,9 @@ def test_every_source_and_arm_routes_every_teacher(untrained: Path) -> None:
         "n = 6 examples per teacher and condition; 2 teachers, 2 router seeds; contexts of 9, 18 and 36 blocks.",
     )
     one_source = Results({name: run for name, run in found.items() if run.at.get("source") != 1})
-    assert made_names(one_source) == ["tab-routing", "tab-app-routing", "fig-gap"], "the others need every source"
+    assert made_names(one_source) == ["tab-routing", "tab-app-routing", "routing-kept", "fig-gap"], (
+        "the others need every source"
+    )
 
 
 def test_an_arm_alone_gives_what_it_gave_beside_the_other(untrained: Path) -> None:
@@ -85,6 +88,27 @@ def test_an_arm_alone_gives_what_it_gave_beside_the_other(untrained: Path) -> No
         alone = train_arm("smoke", RECORDS, 0, loss, label, router_seeds=2, steps=STEPS["smoke"])
         for one, other in zip(alone, together[arm], strict=True):
             torch.testing.assert_close(score_blocks(one, batch), score_blocks(other, batch), rtol=1e-3, atol=1e-3)
+
+
+def test_evidence_is_covered_when_a_whole_set_is_kept(untrained: Path) -> None:
+    config = load_teacher(teacher_folder("smoke", RECORDS, 0))[1]
+    batch = evaluation_batch(config, "duplicate", EXAMPLES["smoke"])
+
+    class Scores(Router):
+        """Says what it was told of each example, whatever the tokens."""
+
+        def __init__(self, scores: torch.Tensor) -> None:
+            super().__init__(config.vocabulary, config.block_width)
+            self.scores = torch.nn.Parameter(scores)
+
+        def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+            return self.scores
+
+    last_copy = batch.family[:, -1].float()
+    neither = -batch.family.any(1).float()
+    half = torch.where(torch.arange(len(batch)).unsqueeze(1) < len(batch) // 2, last_copy, neither)
+    found = covered_metrics("smoke", RECORDS, 0, ["duplicate"], [Scores(each) for each in (last_copy, neither, half)])
+    assert [metric.value for metric in found] == [1.0, 0.0, 0.5]
 
 
 def routed(scores: dict[tuple[int, str, int, int], int]) -> Results:

@@ -77,17 +77,37 @@ def routed_metrics(
                 yield marked_share("routed", right, teacher=teacher, condition=condition, router_seed=seed)
 
 
+def covered_metrics(
+    scale: str, mixture: str, source: int, conditions: Iterable[str], routers: Sequence[Router]
+) -> Iterator[Metric]:
+    """How often the blocks a router keeps hold the evidence; no teacher has a part in it."""
+    _, config = load_teacher(teacher_folder(scale, mixture, source))
+    for condition in conditions:
+        batch = evaluation_batch(config, condition, EXAMPLES[scale])
+        k = budget_blocks(BUDGET, len(batch.blocks))
+        for seed, router in enumerate(routers):
+            missing = batch.family & ~top_blocks(score_blocks(router, batch), k).unsqueeze(1)
+            held = (batch.family.any(2) & ~missing.any(2)).any(1)
+            yield share("covered", int(held.sum()), len(batch), condition=condition, router_seed=seed)
+
+
 def unrouted_metrics(
     scale: str, mixture: str, teachers: Iterable[int], conditions: Iterable[str], fewest: int = 1
 ) -> Iterator[Metric]:
-    """What no label has a part in: every teacher with the whole context, and with random gates."""
+    """What no router has a part in: every teacher with the whole context, with random gates, and with the evidence
+    among random blocks."""
     for teacher in teachers:
         model, config = load_teacher(teacher_folder(scale, mixture, teacher))
         for condition in conditions:
             batch = evaluation_batch(config, condition, EXAMPLES[scale])
             k = max(fewest, budget_blocks(BUDGET, len(batch.blocks)))
-            chance = top_blocks(random_scores(len(batch), len(batch.blocks), evaluation_seed(condition)), k)
-            right = {"dense": accuracy(model, batch), "random": routed_correct(routed_probe(model, batch), chance)}
+            chance = random_scores(len(batch), len(batch.blocks), evaluation_seed(condition))
+            probe = routed_probe(model, batch)
+            right = {
+                "dense": accuracy(model, batch),
+                "random": routed_correct(probe, top_blocks(chance, k)),
+                "annotated": routed_correct(probe, top_blocks(chance + batch.family[:, 0], k)),
+            }
             for arm, correct in right.items():
                 yield share("routed", int(correct.sum()), len(batch), arm=arm, teacher=teacher, condition=condition)
 

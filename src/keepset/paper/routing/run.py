@@ -2,9 +2,19 @@
 
 import time
 from functools import partial
+from itertools import chain
 
 from keepset.paper.experiment import Jobs, run_result
-from keepset.paper.pooling import EXAMPLES, STEPS, TABLE, routed_metrics, settings, train_arm, unrouted_run
+from keepset.paper.pooling import (
+    EXAMPLES,
+    STEPS,
+    TABLE,
+    covered_metrics,
+    routed_metrics,
+    settings,
+    train_arm,
+    unrouted_run,
+)
 from keepset.paper.result import RunResult
 from keepset.paper.router_tables import Label, annotated_family, block_attention
 from keepset.paper.router_training import training_seeds
@@ -31,7 +41,7 @@ SOURCE = 0
 
 
 def jobs(scale: str) -> Jobs:
-    """The dense teachers and random gates, then one result per source of labels and arm."""
+    """What no router has a part in, then one result per source of labels and arm."""
     found: Jobs = {"routing/unrouted": partial(unrouted_run, NAME, scale, MIXTURE, tuple(CONDITIONS))}
     for source in teacher_seeds(scale, MIXTURE):
         for arm in ARMS:
@@ -54,5 +64,8 @@ def route(scale: str, source: int, arm: str) -> RunResult:
         | {"router_seeds": ROUTER_SEEDS[scale], "router": "pooling"},
         seeds=training_seeds(source),
         counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale]},
-        metrics=routed_metrics(scale, MIXTURE, teachers, CONDITIONS, routers),
+        metrics=chain(
+            routed_metrics(scale, MIXTURE, teachers, CONDITIONS, routers),
+            covered_metrics(scale, MIXTURE, source, CONDITIONS, routers),
+        ),
     )
