@@ -80,7 +80,12 @@ def test_every_training_problem_is_measured_on_chains_of_its_own_order(untrained
         }
         for record in range(3):
             assert results.value("recall", mixture=mixture, teacher=teachers[0], arm="annotated", record=record) == 1
-    (table,) = tables(experiment, results).values()
+    table, places = tables(experiment, results).values()
+    assert [row[0] for row in places.rows[::3]] == [
+        *(f"hardened-pointers-first-{t}" for t in (0, 1)),
+        "hardened-0",
+        "hardened-1",
+    ]
     assert [row[1] for row in table.rows if row] == [
         *("pointers-first-0", "pointers-first-1", "range of 2", "paper-chains-0", "paper-chains-2", "range of 2"),
         *("paper-chains-long-2", "five-task-0", "five-task-1", "range of 2"),
@@ -94,6 +99,22 @@ def test_every_training_problem_is_measured_on_chains_of_its_own_order(untrained
             "range of 4",
         ),
     ]
+
+
+def test_a_record_is_told_by_whether_it_stands_before_the_one_that_names_it() -> None:
+    chain = torch.tensor([[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1]])
+    recall = torch.tensor([[1, 1, 1], [1, 0, 0], [1, 1, 0], [0, 1, 0]]).bool()
+    found = {
+        (metric.what, *(metric.at.get(name) for name in ("record", "stands"))): (metric.value, metric.n)
+        for metric in training_problem.placed_recall(recall, chain, "trace")
+    }
+    assert found == {
+        ("placed_recall", 1, "before"): (0.5, 2),
+        ("placed_recall", 1, "after"): (1.0, 2),
+        ("placed_recall", 2, "before"): (0.0, 2),
+        ("placed_recall", 2, "after"): (0.5, 2),
+        ("in_order_recall", None, None): (1.0, 1),
+    }
 
 
 def measured(attention: tuple[int, ...], chain_alone: tuple[int, ...]) -> Results:
@@ -144,7 +165,7 @@ def test_an_arm_alone_gives_what_it_gave_beside_others(untrained: Path) -> None:
 
 def test_hardened_chains_route_every_teacher(chain_results: Results) -> None:
     results = chain_results.of("hardened")
-    assert list(results.runs) == ["hardened/unrouted", *(f"hardened/labels-1-{arm}" for arm in hardened.ARMS)]
+    assert list(results.runs) == ["hardened/unrouted", *(f"hardened/labels-0-{arm}" for arm in hardened.ARMS)]
     for mixture in hardened.ROUTED:
         for teacher in (0, 1):
             at = {"mixture": mixture, "teacher": teacher}

@@ -191,7 +191,7 @@ def trace_supervision_table(results: Results) -> Table:
         measured = (
             of_routers(spread, routed, arm=arm),
             of_routers(
-                spread, hardened, arm=arm, condition="multihop_hardened", mixture="hardened-pointers-first", teacher=1
+                spread, hardened, arm=arm, condition="multihop_hardened", mixture="hardened-pointers-first", teacher=0
             ),
             spread(oracles.values("obsolete", arm=selection)),
         )
