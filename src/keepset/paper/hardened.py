@@ -23,6 +23,8 @@ from keepset.paper.chain_routers import (
 from keepset.paper.claim import Claim, every_claim
 from keepset.paper.dense import evaluation_batch, evaluation_seed
 from keepset.paper.experiment import Difference, Experiment, Jobs, Report, run_result
+from keepset.paper.hardened_reading import NAME as READING
+from keepset.paper.hardened_reading import read_before
 from keepset.paper.hardened_routers import BUDGETS as KEPT
 from keepset.paper.hardened_routers import CONDITION, MIXTURE, THREE_HOPS, whole_chains
 from keepset.paper.hardened_routers import NAME as ROUTERS
@@ -32,8 +34,6 @@ from keepset.paper.table import Table, bracket, spread
 from keepset.paper.teachers import FIVE_TASK, teacher_folder, teacher_seeds
 from keepset.paper.testbed.routers import DeepChainRouter
 from keepset.paper.testbed.teachers.teacher import load_teacher
-from keepset.paper.training_problem import NAME as READOUTS
-from keepset.paper.training_problem import attended_value
 
 NAME = "hardened"
 BUDGETS = {condition: KEPT[condition] for condition in (CONDITION, THREE_HOPS)}
@@ -183,9 +183,8 @@ def hardened_claims(results: Results) -> list[Claim]:
         return f"whole chain kept, by how the router is made: {found}" if found else "not tested"
 
     n = f"{len(own.coordinates('router_seed'))} routers × {own.run(source=SOURCE).counts['examples']} examples"
-    by_place = "not the order that chains had in training: the value is among the blocks attended to, " + "; ".join(
-        f"learned from chains {first}, {attended_value(results.of(READOUTS), mixture, teacher)}"
-        for first, mixture, teacher in (("pointers first", MIXTURE, SOURCE), ("value first", "hardened", 1))
+    who_reads = "not the order in training; " + "; ".join(
+        read_before(results.of(READING), mixture, teacher) for mixture, teacher in ((MIXTURE, SOURCE), ("hardened", 1))
     )
     return [
         replace(every_claim(claim, paper, found, bar, n), own_choice=own_choice)
@@ -195,7 +194,7 @@ def hardened_claims(results: Results) -> list[Claim]:
                 "0.97",
                 routers("routed", "attention", CONDITION),
                 0.9,
-                by_place,
+                who_reads,
             ),
             (
                 "Hardened chains: causal routers at 0.95 or more on the teacher that labelled",
@@ -228,14 +227,14 @@ EXPERIMENT = Experiment(
     jobs=jobs,
     reports=(Report("Section 5, hardened multi-hop, transfer, three-hop", "chains", hardened_table),),
     claims=hardened_claims,
-    claims_need=(ROUTERS, READOUTS),
+    claims_need=(ROUTERS, READING),
     differences=(
         Difference(
             "Section 5, hardened chains, imitation",
             "0.97",
             on_the_first("attention"),
-            "a record that stands before the one that names it is joined there, before the query is read, and the "
-            "answer row does not look at it (attention-places); why the paper's does is not tested",
+            "a value that stands before its pointer is read there, and not by the answer row (hardened-readers, "
+            "hardened-places); why the paper's teacher attends to it all the same is not known",
         ),
         Difference(
             "Section 5, hardened chains, causal",
@@ -247,7 +246,7 @@ EXPERIMENT = Experiment(
             "tab:trace-supervision, backward trace on hardened chains",
             "0.98–0.99",
             on_the_first("trace"),
-            "what the trace itself holds is in attention-places; not tested",
+            "what the trace itself holds is in hardened-places; not tested",
         ),
         Difference(
             "Section 5, three hops",

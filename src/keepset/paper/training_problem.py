@@ -1,8 +1,7 @@
 """What the training problem does to attention: the order of a chain and the chains in sight, on equally good teachers.
 
 Teachers that differ in the multi-hop problem they were trained on, each on fresh examples of its own order with one
-chain: what does each readout of the teacher find, and is the chain enough? Where chains stand in any order, also: does
-it find a record that was read before the one that names it? One result per teacher.
+chain: what does each readout of the teacher find, and is the chain enough? One result per teacher.
 """
 
 import time
@@ -22,7 +21,7 @@ from keepset.paper.experiment import Experiment, Jobs, Report, run_result
 from keepset.paper.labelled import RUN, Labelled
 from keepset.paper.oracles import layer_scores, selections
 from keepset.paper.redundant import nonces
-from keepset.paper.result import Coordinate, Metric, RunResult
+from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.routed import chain_blocks, chain_recall, family_scores, routed_correct, routed_probe, top_blocks
 from keepset.paper.statistics import share
@@ -31,7 +30,6 @@ from keepset.paper.teachers import FIVE_TASK, MULTIHOP, VALUE_FIRST, teacher_see
 
 NAME = "training_problem"
 EXAMPLES = {"smoke": 6, "small": 300, "paper": 300}
-SHUFFLED = "multihop_hardened"
 NONCE_DRAW = 7
 """Away from the draws of the experiments on families."""
 
@@ -50,9 +48,9 @@ PROBLEMS = {
     "paper-chains-long": Problem("pointers first, one chain, no room, longer", MULTIHOP),
     VALUE_FIRST: Problem("value first, several chains, no room", "multihop"),
     "hardened-pointers-first": Problem(
-        "hardened: pointers first before any order, several chains, room after a pointer", SHUFFLED
+        "hardened: pointers first before any order, several chains, room after a pointer", "multihop_hardened"
     ),
-    "hardened": Problem("hardened: value first before any order, several chains, no room", SHUFFLED),
+    "hardened": Problem("hardened: value first before any order, several chains, no room", "multihop_hardened"),
 }
 """Mixture -> its training problem. The paper's: pointers first, one chain, blocks that a pointer does not fill."""
 
@@ -79,8 +77,6 @@ def readouts(scale: str, mixture: str, seed: int) -> RunResult:
         recall = chain_recall(kept, chain)
         metrics.append(here("routed", int(routed_correct(probe, kept).sum()), arm=arm, k=CHAIN))
         metrics += [here("recall", int(recall[:, i].sum()), arm=arm, k=CHAIN, record=i) for i in range(CHAIN)]
-        if condition == SHUFFLED:
-            metrics += placed_recall(recall, chain, arm)
     overwritten = Probe(
         subject.batch, Fast(subject.model, nonces(subject.config, NONCE_DRAW, alternatives=1)), GoldToken()
     )
@@ -108,21 +104,6 @@ def readouts(scale: str, mixture: str, seed: int) -> RunResult:
         counts={"examples": subject.n},
         metrics=metrics,
     )
-
-
-def placed_recall(recall: Tensor, chain: Tensor, arm: str) -> list[Metric]:
-    """How often a record is found that stands before the one that names it, and one that stands after it."""
-    metrics = []
-    for record in range(1, CHAIN):
-        before = chain[:, record] < chain[:, record - 1]
-        for stands, examples in (("before", before), ("after", ~before)):
-            if n := int(examples.sum()):
-                found = int(recall[examples, record].sum())
-                metrics.append(share("placed_recall", found, n, arm=arm, record=record, stands=stands))
-    in_order = (chain.diff(dim=1) > 0).all(1)
-    if n := int(in_order.sum()):
-        metrics.append(share("in_order_recall", int(recall[in_order].all(1).sum()), n, arm=arm))
-    return metrics
 
 
 def and_following(kept: Tensor) -> Tensor:
@@ -207,68 +188,6 @@ def problems_table(results: Results) -> Table:
     )
 
 
-PLACED = {"attention_max": "attention, max heads", "attention_mean": "attention, mean heads", "trace": "backward trace"}
-
-
-def hardened_teachers(results: Results) -> list[tuple[str, int]]:
-    return [
-        (mixture, teacher)
-        for mixture, problem in PROBLEMS.items()
-        if problem.condition == SHUFFLED
-        for teacher in teachers_of(results, mixture)
-    ]
-
-
-def places_table(results: Results) -> Table:
-    """On shuffled chains: whether a record is found depends on whether it was read before the one that names it."""
-    rows = []
-    for mixture, teacher in hardened_teachers(results):
-        for arm, title in PLACED.items():
-            at: dict[str, Coordinate] = {"mixture": mixture, "teacher": teacher, "arm": arm}
-            placed = (
-                if_any(results, "placed_recall", record=record, stands=stands, **at)
-                for record in range(1, CHAIN)
-                for stands in ("after", "before")
-            )
-            rows.append((f"{mixture}-{teacher}", title, *placed, if_any(results, "in_order_recall", **at)))
-    run = results.run()
-    return Table(
-        name="attention-places",
-        caption=(
-            "Hardened chains, by where their records stand: how often the three blocks of each selection hold the "
-            "second pointer and the value, where they stand after the record that names them and where they stand "
-            "before it; and how often they hold the whole chain where it stands in order, first pointer, second "
-            "pointer, value."
-        ),
-        columns=(
-            "Teacher",
-            "Selection",
-            "Second pointer, after the first",
-            "Second pointer, before it",
-            "Value, after its pointer",
-            "Value, before it",
-            "Whole chain, in order",
-        ),
-        rows=tuple(rows),
-        notes=(
-            f"{run.counts['examples']} examples per teacher, {run.scale} scale; 95 % intervals in brackets.",
-            "About half of the records stand before the one that names them, and a sixth of the chains in order.",
-        ),
-    )
-
-
-def if_any(results: Results, what: str, **at: Coordinate) -> str:
-    """Of few examples, none may have its records in some order."""
-    return with_interval(results.metric(what, **at)) if results.values(what, **at) else "–"
-
-
-def attended_value(results: Results, mixture: str, teacher: int) -> str:
-    """How often mean attention of a teacher holds the value of a hardened chain, by where it stands."""
-    at: dict[str, Coordinate] = {"mixture": mixture, "teacher": teacher, "arm": "attention_mean", "record": CHAIN - 1}
-    after, before = (if_any(results, "placed_recall", stands=stands, **at) for stands in ("after", "before"))
-    return f"{after} where it stands after its pointer, {before} where it stands before it"
-
-
 ENOUGH = 0.95
 """Routed accuracy at which a selection counts as sufficient."""
 END_RECALL = 0.9
@@ -348,9 +267,6 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=39,
     jobs=jobs,
-    reports=(
-        Report("What the training problem does to attention", "chains", problems_table, beyond=True),
-        Report("What attention holds of hardened chains, by where records stand", "chains", places_table, beyond=True),
-    ),
+    reports=(Report("What the training problem does to attention", "chains", problems_table, beyond=True),),
     claims=problem_claims,
 )
