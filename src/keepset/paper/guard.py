@@ -135,9 +135,9 @@ def guard_table(results: Results) -> Table:
     return Table(
         name="tab-app-guard",
         caption=(
-            f"Tuning guard: both routers retrained on the labels of {MIXTURE} teacher 0 with one thing changed at a time "
-            "(elsewhere the learning rate is 1e-3, heads are averaged, and a tenth as many examples as steps ask for are "
-            "read ten times); mean over teachers and router seeds (the paper's in brackets). Gap: causal minus "
+            f"Tuning guard: both routers retrained on the labels of {MIXTURE} teacher 0 with one thing changed at a "
+            "time (elsewhere the learning rate is 1e-3, heads are averaged, and a tenth as many examples as steps ask "
+            "for are read ten times); mean over teachers and router seeds (the paper's in brackets). Gap: causal minus "
             "imitation, paired over teachers, ± standard error."
         ),
         columns=("Retuning", "Condition", "Imitation", "Causal", "Gap"),
