@@ -48,6 +48,7 @@ CONDITIONS = {
     "duplicate_m4": Condition(Duplicate(copies=4)),
     "multihop_hardened": Condition(Multihop(distractor_chains=2, order="any")),
     "multihop_chains": Condition(Multihop(distractor_chains=2)),
+    "multihop_3hop": Condition(Multihop(hops=3)),
     "multihop_3hop_pointers_first": Condition(Multihop(hops=3, order="pointers_first")),
     "multihop_3hop_shuffled": Condition(Multihop(hops=3, order="any")),
     "multihop_redundant": Condition(Multihop(redundant=True)),
