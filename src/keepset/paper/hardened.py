@@ -34,6 +34,7 @@ from keepset.paper.table import Table, bracket, spread
 from keepset.paper.teachers import FIVE_TASK, teacher_folder, teacher_seeds
 from keepset.paper.testbed.routers import DeepChainRouter
 from keepset.paper.testbed.teachers.teacher import load_teacher
+from keepset.paper.words import in_words
 
 NAME = "hardened"
 BUDGETS = {condition: KEPT[condition] for condition in (CONDITION, THREE_HOPS)}
@@ -204,6 +205,13 @@ def hardened_claims(results: Results) -> list[Claim]:
                 whole(CONDITION),
             ),
             (
+                "Hardened chains: routers of the backward trace at 0.95 or more on the teacher that labelled",
+                "0.98 to 0.99",
+                routers("routed", "trace", CONDITION),
+                0.95,
+                "not tested",
+            ),
+            (
                 "Hardened chains: the causal router routes the other hardened teacher at 0.85 or more",
                 "0.91",
                 routers("routed", "causal", CONDITION, teacher=OTHER),
@@ -237,16 +245,10 @@ EXPERIMENT = Experiment(
             "hardened-places); why the paper's teacher attends to it all the same is not known",
         ),
         Difference(
-            "Section 5, hardened chains, causal",
-            "0.99–1.00",
-            on_the_first("causal"),
-            "steps, batch and depth of the router: `keepset reproduce hardened_routers`",
-        ),
-        Difference(
-            "tab:trace-supervision, backward trace on hardened chains",
-            "0.98–0.99",
-            on_the_first("trace"),
-            "what the trace itself holds is in hardened-places; not tested",
+            "Section 5, hardened chains, layers of the routers",
+            "two",
+            lambda results: in_words(DeepChainRouter.depth),
+            "with two it is luck whether a router finds the value: `keepset reproduce hardened_routers`",
         ),
         Difference(
             "Section 5, three hops",
