@@ -254,8 +254,8 @@ EXPERIMENT = Experiment(
             "Section 5, three hops",
             "dense 0.05, chain recall 0.997–1.00",
             three_hops,
-            "steps, batch and depth of the router: `keepset reproduce hardened_routers`; why some teachers answer "
-            "three hops that they never saw is not tested",
+            "what the router learned from, which the paper leaves open, and its steps, batch and depth: `keepset "
+            "reproduce hardened_routers`; why some teachers answer three hops that they never saw is not tested",
         ),
     ),
 )
