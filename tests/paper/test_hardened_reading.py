@@ -60,4 +60,5 @@ def test_every_hardened_teacher_is_asked(untrained: Path) -> None:
     teachers = [f"{mixture}-{seed}" for mixture in ("hardened-pointers-first", "hardened") for seed in (0, 1)]
     assert [row[0] for row in readers.rows] == teachers
     assert [row[0] for row in places.rows] == [name for name in teachers for _ in hardened_reading.SELECTIONS]
+    assert hardened_reading.if_any(results, "recall", selection="rollout", mixture="hardened", teacher=0) == "–"
     assert hardened_reading.read_before(results, "hardened", 1).startswith("learned from chains value first: attention")

@@ -246,7 +246,7 @@ def chain_claims(routed: Results) -> list[Claim]:
             for seed in range(router_seeds)
         ]
         for arm in TARGETS
-        if routed.values("routed", arm=arm)
+        if not any(routed.select("routed", arm=arm, teacher=teacher).empty for teacher in converged)
     }
     spreads = [routed.values("routed", arm="attention", teacher=teacher) for teacher in converged]
     means = [fmean(values) for values in spreads]

@@ -175,7 +175,7 @@ def counts_note(results: Results) -> str:
 
 def if_any(results: Results, what: str, **at: Coordinate) -> str:
     """Of few examples, none may have its records in some order."""
-    return with_interval(results.metric(what, **at)) if results.values(what, **at) else "–"
+    return "–" if results.select(what, **at).empty else with_interval(results.metric(what, **at))
 
 
 def read_before(results: Results, mixture: str, teacher: int) -> str:
