@@ -1,5 +1,6 @@
 """Chain experiments end to end on untrained teachers: every number a report asks for is there."""
 
+from collections.abc import Sequence
 from contextlib import chdir
 from pathlib import Path
 
@@ -193,13 +194,13 @@ def test_reports_of_chains(chain_results: Results) -> None:
 
 
 def chain_runs(
-    dense: float, causal: float, attention: float, pointer: float, routers: int = 10
+    dense: float, causal: float, attention: float, pointer: float, routers: int = 10, traced: Sequence[int] = ()
 ) -> dict[str, RunResult]:
     """Two teachers of a hundred examples and some routers each, alike but for a tenth more attention in the second."""
     runs = {}
     for teacher in (0, 1):
         shift = 0.1 * teacher
-        for arm in ("unrouted", "attention", "causal"):
+        for arm in ("unrouted", "attention", "causal", *["trace"] * (teacher in traced)):
             here = [share("routed", round(100 * dense), 100, arm="dense")] if arm == "unrouted" else []
             for seed in range(routers) if arm != "unrouted" else ():
                 right = causal if arm == "causal" else attention + shift + 0.01 * (seed % 2)
@@ -229,6 +230,11 @@ def test_claims_about_chains() -> None:
     assert verdicts == [HOLDS, OPEN, OPEN], "a bar is for each router; four tell nothing of teachers"
     verdicts = [c.verdict for c in chains.chain_claims(Results(chain_runs(1.0, 0.5, 0.3, 0.3)))]
     assert verdicts[0] == FAILS
+    _, traced, *_ = chains.chain_claims(Results(chain_runs(1.0, 1.0, 0.3, 0.3, traced=(0, 1))))
+    assert (traced.claim.split(" at ")[0], traced.verdict) == ("Multi-hop: routers of the backward trace", FAILS)
+    assert len(chains.chain_claims(Results(chain_runs(1.0, 1.0, 0.3, 0.3, traced=(0,))))) == 3, (
+        "of every teacher or none"
+    )
     assert chains.chain_claims(Results(chain_runs(0.5, 1.0, 0.3, 0.3))) == [], "no teacher has learned chains"
 
 
