@@ -77,7 +77,7 @@ def test_teachers_show_what_the_results_say() -> None:
     assert "| duplicate | 100 | 0.920 (0.92–0.92) |" in shown["teacher-conditions"]
     assert "| x | 100 | 0.050 (0.05–0.05), 1 of 2 |" in shown["teacher-conditions"]
     unique, hardened = (difference.here(Results({"0": full})) for difference in teachers.DIFFERENCES)
-    assert (unique, hardened) == ("0.90", "no hardened teacher yet")
+    assert (unique, hardened) == ("0.90", "no hardened-pointers-first teacher yet")
 
 
 def test_optimizers_show_when_a_task_was_solved() -> None:
