@@ -225,8 +225,8 @@ DIFFERENCES = (
 CHOICES = (
     Choice(
         "Sizes of the key and value spaces",
-        "`paper`: 16 families, 16 members, 64 values (the router's 23K parameters fit such a vocabulary); `small`: 8, "
-        "12, 16",
+        "16 families, 16 members, 64 values (the router's 23K parameters fit such a vocabulary); `small`: the same for "
+        f"{RECORDS}, 8, 12, 16 for the others",
     ),
     Choice(
         "How many obsolete writes, how many copies",
