@@ -43,6 +43,8 @@ ROUTED = (MIXTURE, FIVE_TASK)
 SOURCE = 0
 """The hardened teacher that labels: the first of the two that has solved the task, as in the paper."""
 OTHER = 1
+VALUE_FIRST_SOLVED = ("hardened", 1)
+"""Of the teachers that learned from chains with the value first, the one that has solved the task."""
 ROUTER = DeepChainRouter.kind
 """Of every arm. With the paper's two layers it is a matter of luck whether a router that learns from annotations finds
 the value of a shuffled chain; with four all do (``hardened_routers``)."""
@@ -184,8 +186,9 @@ def hardened_claims(results: Results) -> list[Claim]:
         return f"whole chain kept, by how the router is made: {found}" if found else "not tested"
 
     n = f"{len(own.coordinates('router_seed'))} routers × {own.run(source=SOURCE).counts['examples']} examples"
-    who_reads = "not the order in training; " + "; ".join(
-        read_before(results.of(READING), mixture, teacher) for mixture, teacher in ((MIXTURE, SOURCE), ("hardened", 1))
+    who_reads = "the same after either order in training; " + "; ".join(
+        read_before(results.of(READING), mixture, teacher)
+        for mixture, teacher in ((MIXTURE, SOURCE), VALUE_FIRST_SOLVED)
     )
     return [
         replace(every_claim(claim, paper, found, bar, n), own_choice=own_choice)

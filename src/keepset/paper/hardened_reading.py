@@ -12,10 +12,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from keepset import seeds
 from keepset.interventions import answer_logits
 from keepset.paper.chain_routers import CHAIN, EXAMPLES
 from keepset.paper.experiment import Experiment, Jobs, Report, run_result
-from keepset.paper.labelled import Labelled
+from keepset.paper.hardened_routers import CONDITION
+from keepset.paper.labelled import RUN, Labelled
 from keepset.paper.oracles import readout_scores
 from keepset.paper.result import Coordinate, Metric, RunResult
 from keepset.paper.results import Results
@@ -27,7 +29,6 @@ from keepset.paper.teachers import teacher_seeds
 NAME = "hardened_reading"
 MIXTURES = {"hardened-pointers-first": "pointers first", "hardened": "value first"}
 """Hardened teachers -> the order of the chains they learned from before chains had none."""
-CONDITION = "multihop_hardened"
 SELECTIONS = {
     "attention_max": "attention, max heads",
     "attention_mean": "attention, mean heads",
@@ -59,7 +60,7 @@ def reading(scale: str, mixture: str, seed: int) -> RunResult:
         started,
         at={"mixture": mixture, "teacher": seed},
         config={"condition": CONDITION, "budget": CHAIN, "n_blocks": len(subject.batch.blocks)},
-        seeds={},
+        seeds={"intervention": seeds.INTERVENTION.seed(RUN)},
         counts={"examples": subject.n},
         metrics=[*metrics, *read_by(subject, chain)],
     )
@@ -67,13 +68,10 @@ def reading(scale: str, mixture: str, seed: int) -> RunResult:
 
 def placed_recall(recall: Tensor, chain: Tensor, selection: str) -> list[Metric]:
     """How often a record is found that stands before the one that names it, and one that stands after it."""
-    metrics = []
+    metrics: list[Metric] = []
     for record in range(1, CHAIN):
         before = chain[:, record] < chain[:, record - 1]
-        for stands, examples in (("before", before), ("after", ~before)):
-            if n := int(examples.sum()):
-                found = int(recall[examples, record].sum())
-                metrics.append(share("recall", found, n, selection=selection, record=record, stands=stands))
+        metrics += by_place("recall", recall[:, record], before, selection=selection, record=record)
     in_order = (chain.diff(dim=1) > 0).all(1)
     if n := int(in_order.sum()):
         metrics.append(share("whole_in_order", int(recall[in_order].all(1).sum()), n, selection=selection))
@@ -86,15 +84,22 @@ def read_by(subject: Labelled, chain: Tensor) -> list[Metric]:
     n_tokens, context = tokens.shape[1], subject.batch.context_tokens
     value = torch.nn.functional.one_hot(chain[:, -1], len(subject.batch.blocks)).bool()  # (B, N)
     before = chain[:, -1] < chain[:, -2]
-    metrics = []
+    metrics: list[Metric] = []
     for readers, blind in (("query", slice(0, context)), ("records", slice(context, n_tokens))):
         visible = torch.ones(subject.n, n_tokens, value.shape[1], dtype=torch.bool)
         visible[:, blind] = ~value.unsqueeze(1)
         right = answer_logits(subject.model, tokens, subject.batch.blocks, visible).argmax(-1).cpu() == answers
-        for stands, examples in (("before", before), ("after", ~before)):
-            if n := int(examples.sum()):
-                metrics.append(share("answered", int(right[examples].sum()), n, readers=readers, stands=stands))
+        metrics += by_place("answered", right, before, readers=readers)
     return metrics
+
+
+def by_place(what: str, right: Tensor, before: Tensor, **at: Coordinate) -> list[Metric]:
+    """The share of (B,) ``right`` where a record stands before the one that names it, and where after it."""
+    return [
+        share(what, int(right[examples].sum()), n, stands=stands, **at)
+        for stands, examples in (("before", before), ("after", ~before))
+        if (n := int(examples.sum()))
+    ]
 
 
 def teachers_of(results: Results) -> list[dict[str, Coordinate]]:
