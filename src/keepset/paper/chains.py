@@ -27,9 +27,8 @@ from keepset.paper.chain_routers import (
 from keepset.paper.claim import FAILS, HOLDS, OPEN, Claim, every_claim, told
 from keepset.paper.dense import evaluation_batch, evaluation_seed
 from keepset.paper.experiment import Difference, Experiment, Jobs, Report, run_result
+from keepset.paper.hardened import ON_THE_SOURCE
 from keepset.paper.oracles import best_layer
-from keepset.paper.hardened import CONDITION, SOURCE
-from keepset.paper.hardened import MIXTURE as HARDENED
 from keepset.paper.result import Coordinate, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table, beside, bracket, spread
@@ -192,7 +191,7 @@ def trace_supervision_table(results: Results) -> Table:
     ):
         measured = (
             of_routers(spread, routed, arm=arm),
-            of_routers(spread, hardened, arm=arm, condition=CONDITION, mixture=HARDENED, teacher=SOURCE),
+            of_routers(spread, hardened, arm=arm, **ON_THE_SOURCE),
             spread(oracles.values("obsolete", arm=selection)),
         )
         rows.append((title, *beside(measured, papers)))

@@ -28,7 +28,7 @@ from keepset.paper.hardened_reading import read_before
 from keepset.paper.hardened_routers import BUDGETS as KEPT
 from keepset.paper.hardened_routers import CONDITION, MIXTURE, THREE_HOPS, whole_chains
 from keepset.paper.hardened_routers import NAME as ROUTERS
-from keepset.paper.result import Coordinate, Metric, RunResult
+from keepset.paper.result import At, Coordinate, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table, bracket, spread
 from keepset.paper.teachers import FIVE_TASK, teacher_folder, teacher_seeds
@@ -43,6 +43,8 @@ ROUTED = (MIXTURE, FIVE_TASK)
 SOURCE = 0
 """The hardened teacher that labels: the first of the two that has solved the task, as in the paper."""
 OTHER = 1
+ON_THE_SOURCE: At = {"condition": CONDITION, "mixture": MIXTURE, "teacher": SOURCE}
+"""Where routers route the teacher whose labels they learned from."""
 VALUE_FIRST_SOLVED = ("hardened", 1)
 """Of the teachers that learned from chains with the value first, the one that has solved the task."""
 ROUTER = DeepChainRouter.kind
@@ -157,9 +159,7 @@ def hardened_table(results: Results) -> Table:
 
 def on_the_first(arm: str) -> Callable[[Results], str]:
     """Routers of one arm on the teacher that labelled."""
-    return lambda results: spread(
-        results.values("routed", arm=arm, condition=CONDITION, mixture=MIXTURE, teacher=SOURCE)
-    )
+    return lambda results: spread(results.values("routed", arm=arm, **ON_THE_SOURCE))
 
 
 def three_hops(results: Results) -> str:

@@ -42,8 +42,8 @@ DIFFERENCES = (
         "tab:routing, causal minus imitation, unique at four times the length",
         "+0.110 ± 0.012",
         lambda results: signed(paired_gap(results, "unique_4x", source=SOURCE)),
-        "routing-kept has how often each router keeps the evidence, and tab-app-guard other rates, steps and heads; why "
-        "the paper's imitation is further behind is not tested",
+        "routing-kept has how often each router keeps the evidence, and tab-app-guard other rates, steps and heads; "
+        "why the paper's imitation is further behind is not tested",
     ),
 )
 
