@@ -244,10 +244,10 @@ def test_recovered_labels_train_routers(untrained: Path) -> None:
     assert [name.split("/")[1] for name in results.runs] == list(recovered_routing.ARMS)
     assert recovered_routing.estimated_table.cache_info().misses == 1, "one pass of effects serves all estimators"
     for estimator in recovered_routing.ARMS:
-        for condition in ("unique", "latest_write", "multihop"):
+        for condition in ("unique", "latest_write", MULTIHOP):
             found = results.select("routed", estimator=estimator, condition=condition, teacher=0)
             assert list(found["router_seed"]) == [0, 1]
-        assert list(results.select("chain_recall", estimator=estimator)["condition"]) == ["multihop"] * 2
+        assert list(results.select("chain_recall", estimator=estimator)["condition"]) == [MULTIHOP] * 2
     table = tables(recovered_routing.EXPERIMENT, results)["tab-recovered-routing"]
     assert sum(row[0].startswith("Top-k delta") for row in table.rows) == 2
 

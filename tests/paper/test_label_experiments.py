@@ -174,11 +174,11 @@ def test_the_mixture_is_its_conditions_together(results: Results) -> None:
 
 def test_a_search_has_a_result_of_its_own(results: Results) -> None:
     labels = results.of("redundant").frame.groupby("file")["label"].agg(lambda column: sorted(set(column.dropna())))
-    assert labels["redundant/five-task-0-labels"] == ["attention", "floored", "greedy"]
-    assert labels["redundant/five-task-0-masked"] == ["masked"]
-    assert labels["redundant/five-task-0-nonce"] == ["confirmed", "nonce"]
-    tokens = results.of("redundant").value("tokens", mixture="hardened", teacher=1, label="confirmed")
-    assert tokens >= results.of("redundant").value("tokens", mixture="hardened", teacher=1, label="nonce") > 0
+    assert labels["redundant/pointers-first-0-labels"] == ["attention", "floored", "greedy"]
+    assert labels["redundant/pointers-first-0-masked"] == ["masked"]
+    assert labels["redundant/pointers-first-0-nonce"] == ["confirmed", "nonce"]
+    tokens = results.of("redundant").value("tokens", mixture="hardened-pointers-first", teacher=1, label="confirmed")
+    assert tokens >= results.of("redundant").value("tokens", mixture="hardened-pointers-first", teacher=1, label="nonce") > 0
 
 
 def test_obsolete_writes_share_the_queried_key(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

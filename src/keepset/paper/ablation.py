@@ -38,7 +38,7 @@ from keepset.paper.routed import budget_blocks, top_blocks
 from keepset.paper.router_tables import Label, annotated_family, block_attention
 from keepset.paper.router_training import training_seeds
 from keepset.paper.table import Table, beside, bracket
-from keepset.paper.teachers import VALUE_FIRST, VALUE_FIRST_NOTE, teacher_folder, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, MULTIHOP, teacher_folder, teacher_seeds
 from keepset.paper.testbed.teachers.teacher import load_teacher
 from keepset.paper.words import in_words
 from keepset.readouts import all_position_attention
@@ -46,9 +46,9 @@ from keepset.routers import KL, Coverage, Loss, SparseKL
 from keepset.routers.targets import acceptable_sets, as_distribution, uniform_over_sets
 
 NAME = "ablation"
-MIXTURE = VALUE_FIRST
+MIXTURE = FIVE_TASK
 SOURCE = 0
-CONDITIONS = {"multihop": "Multi-hop", "unique_4x": "Unique 4×", "latest_write_4x": "Latest 4×"}
+CONDITIONS = {MULTIHOP: "Multi-hop", "unique_4x": "Unique 4×", "latest_write_4x": "Latest 4×"}
 ROUTER_SEEDS = {"smoke": 2, "small": 3, "paper": 3}
 LABELS = {
     "attention": "Attention (answer position)",
@@ -179,7 +179,7 @@ def ablation_table(results: Results) -> Table:
             ("Random gates", "", *with_papers["random"]),
             ("Dense teacher", "", *found["dense"]),
         ),
-        notes=(counts(results), budget(results), VALUE_FIRST_NOTE),
+        notes=(counts(results), budget(results)),
     )
 
 
@@ -201,13 +201,13 @@ def ablation_per_teacher_table(results: Results) -> Table:
         ),
         columns=("Condition", "Arm", *(f"seed {teacher}" for teacher in results.coordinates("teacher")), "paper"),
         rows=tuple(rows),
-        notes=(counts(results), budget(results), VALUE_FIRST_NOTE),
+        notes=(counts(results), budget(results)),
     )
 
 
 def budget(results: Results) -> str:
     config = results.run().config
-    blocks, fewest = config["blocks"]["multihop"], config["fewest_blocks"]
+    blocks, fewest = config["blocks"][MULTIHOP], config["fewest_blocks"]
     tenth = budget_blocks(config["budget"], blocks)
     if tenth >= fewest:
         return f"Kept: 10 % of the blocks, {in_words(tenth)} of {blocks} on multi-hop."
@@ -242,7 +242,7 @@ def label_claims(results: Results) -> list[Claim]:
 
 def pooling_claim(results: Results) -> Claim:
     """Every router of every label for itself is a failure on multi-hop."""
-    routers = [metric for arm in ARMS for metric in routed_cells(results, "multihop", **place(arm)).values()]
+    routers = [metric for arm in ARMS for metric in routed_cells(results, MULTIHOP, **place(arm)).values()]
     best = max(routers, key=lambda metric: metric.value)
     return Claim(
         "Multi-hop: pooling routers fail under every label (every router under half right)",
@@ -255,11 +255,11 @@ def pooling_claim(results: Results) -> Claim:
 
 def pooling_best(results: Results) -> str:
     best = max(
-        fmean(results.values("routed", condition="multihop", label=label, loss=loss))
+        fmean(results.values("routed", condition=MULTIHOP, label=label, loss=loss))
         for label, loss in ARMS
         if label != "all_positions"
     )
-    return f"at most {best:.2f}; random {over_teachers(results, 'multihop', arm='random'):.2f}"
+    return f"at most {best:.2f}; random {over_teachers(results, MULTIHOP, arm='random'):.2f}"
 
 
 EXPERIMENT = Experiment(

@@ -44,7 +44,7 @@ from keepset.paper.router_tables import Label, RouterTable, annotated_family, bl
 from keepset.paper.router_training import fit_arm, training_seeds
 from keepset.paper.statistics import share
 from keepset.paper.table import Table, bracket
-from keepset.paper.teachers import VALUE_FIRST, VALUE_FIRST_NOTE, teacher_folder
+from keepset.paper.teachers import FIVE_TASK, teacher_folder
 from keepset.paper.testbed.routers import renamed_stream, score_blocks
 from keepset.paper.testbed.teachers.config import TeacherConfig
 from keepset.paper.testbed.teachers.teacher import load_teacher
@@ -52,13 +52,13 @@ from keepset.routers import KL, Coverage, Loss, table_stream
 from keepset.routers.targets import acceptable_sets
 
 NAME = "family_routing"
-MIXTURE = VALUE_FIRST
+MIXTURE = FIVE_TASK
 TEACHER = 0
 TABLE = {"smoke": 64, "small": 1_024, "paper": 8_000}
 """Labelled training examples: a family costs about a hundred probes, so few are read often, under new names."""
 EXAMPLES = {"smoke": 6, "small": 300, "paper": 300}
 STEPS = {"smoke": 10, "small": 4_000, "paper": 4_000}
-ROUTER_SEEDS = {"smoke": 2, "small": 2, "paper": 3}
+ROUTER_SEEDS = {"smoke": 2, "small": 3, "paper": 3}
 ARMS: dict[str, Loss] = {
     "families": Coverage(),
     "floored": Coverage(),
@@ -232,7 +232,7 @@ def family_routing_table(results: Results) -> Table:
         ),
         columns=("Label the router learned from", "Keeps a whole chain", "Answers, rest masked", "Answers, rest nonce"),
         rows=tuple(rows),
-        notes=(training_note(run), VALUE_FIRST_NOTE),
+        notes=(training_note(run),),
     )
 
 

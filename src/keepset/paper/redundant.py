@@ -34,16 +34,16 @@ from keepset.paper.result import At, Coordinate, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import share
 from keepset.paper.table import Table, with_interval, with_paper
-from keepset.paper.teachers import VALUE_FIRST, VALUE_FIRST_NOTE, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, teacher_seeds
 from keepset.paper.testbed.tasks.nonce import nonce_blocks
 from keepset.paper.testbed.teachers.config import TeacherConfig
 
 NAME = "redundant"
-MIXTURES = (VALUE_FIRST, "hardened")
-CONDITION = "multihop_redundant"
+MIXTURES = (FIVE_TASK, "hardened-pointers-first")
+CONDITION = "multihop_redundant_pointers_first"
 EXAMPLES = {"smoke": 6, "small": 300, "paper": 300}
-SEARCHED = {"smoke": 3, "small": 60, "paper": 100}
-"""Examples on which the searches run; the paper's greedy search runs on 100."""
+SEARCHED = {"smoke": 3, "small": 300, "paper": 300}
+"""Examples on which the searches run, and the greedy one, which the paper runs on 100."""
 BUDGET = 3
 ALTERNATIVES = 3
 """Nonces of each block, for the search."""
@@ -284,10 +284,10 @@ def families_table(results: Results) -> Table:
 
 
 PAPER_REDUNDANT: dict[tuple[Coordinate, ...], tuple[str, ...]] = {
-    (VALUE_FIRST, 0): ("1.00", "0.003", "0.000", "0.007", "1.17", "0.27"),
-    (VALUE_FIRST, 1): ("0.99", "0.000", "0.000", "0.037", "1.07", "0.33"),
-    (VALUE_FIRST, 2): ("1.00", "0.007", "0.000", "0.063", "0.98", "0.36"),
-    (VALUE_FIRST, 4): ("0.82", "0.067", "0.110", "0.270", "1.19", "0.29"),
+    (FIVE_TASK, 0): ("1.00", "0.003", "0.000", "0.007", "1.17", "0.27"),
+    (FIVE_TASK, 1): ("0.99", "0.000", "0.000", "0.037", "1.07", "0.33"),
+    (FIVE_TASK, 2): ("1.00", "0.007", "0.000", "0.063", "0.98", "0.36"),
+    (FIVE_TASK, 4): ("0.82", "0.067", "0.110", "0.270", "1.19", "0.29"),
 }
 """Dense; cover by floored, greedy, attention; singletons in and off chain. Seed 3 never learned chains."""
 

@@ -52,6 +52,7 @@ CONDITIONS = {
     "multihop_3hop_pointers_first": Condition(Multihop(hops=3, order="pointers_first")),
     "multihop_3hop_shuffled": Condition(Multihop(hops=3, order="any")),
     "multihop_redundant": Condition(Multihop(redundant=True)),
+    "multihop_redundant_pointers_first": Condition(Multihop(redundant=True, order="pointers_first")),
     "multihop_pointers_first": Condition(Multihop(order="pointers_first")),
     "multihop_pointers_first_chains": Condition(Multihop(order="pointers_first", distractor_chains=2)),
 }
