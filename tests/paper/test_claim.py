@@ -2,7 +2,7 @@
 
 import pytest
 
-from keepset.paper.claim import FAILS, HOLDS, OPEN, above, below, side_of_zero, worst
+from keepset.paper.claim import FAILS, HOLDS, OPEN, above, below, every_claim, none_claim, side_of_zero, worst
 from keepset.paper.result import Metric
 
 
@@ -34,3 +34,12 @@ def test_a_claim_about_each_of_several_is_as_good_as_the_worst() -> None:
     assert worst({HOLDS}) == HOLDS
     assert worst({HOLDS, OPEN}) == OPEN
     assert worst({HOLDS, OPEN, FAILS}) == FAILS
+
+
+def test_one_over_the_bar_is_enough_to_refute_none_and_one_under_it_to_refute_every() -> None:
+    low, high = metric(0.0, 0.1), metric(0.5, 0.7)
+    every, none = (claim("c", "p", [low, high], 0.3, "n") for claim in (every_claim, none_claim))
+    assert (every.verdict, none.verdict) == (FAILS, FAILS)
+    assert "lowest 0.050 (0.000 to 0.100)" in every.here
+    assert "highest 0.600 (0.500 to 0.700)" in none.here
+    assert none_claim("c", "p", [low, low], 0.3, "n").verdict == HOLDS

@@ -25,7 +25,7 @@ EXPERIMENTS: tuple[Experiment, ...] = tuple(
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("repository")
-    for mixture in ("paper-records", "single-hop", "pointers-first", "five-task", "hardened"):
+    for mixture in ("paper-records", "single-hop", "pointers-first", "hardened-pointers-first"):
         for seed in range(2):
             config = smoke(mixture, seed)
             mixing = config.architecture.model_copy(
@@ -177,8 +177,21 @@ def test_a_search_has_a_result_of_its_own(results: Results) -> None:
     assert labels["redundant/pointers-first-0-labels"] == ["attention", "floored", "greedy"]
     assert labels["redundant/pointers-first-0-masked"] == ["masked"]
     assert labels["redundant/pointers-first-0-nonce"] == ["confirmed", "nonce"]
-    tokens = results.of("redundant").value("tokens", mixture="hardened-pointers-first", teacher=1, label="confirmed")
-    assert tokens >= results.of("redundant").value("tokens", mixture="hardened-pointers-first", teacher=1, label="nonce") > 0
+    at = {"mixture": "hardened-pointers-first", "teacher": 1}
+    nonce, confirmed = (results.of("redundant").value("tokens", label=label, **at) for label in ("nonce", "confirmed"))
+    assert confirmed >= nonce > 0
+
+
+def test_claims_about_two_chains_are_of_the_five_task_teachers(results: Results) -> None:
+    claims = redundant.redundant_claims(results.of("redundant"))
+    assert [claim.n for claim in claims] == [
+        f"2 teachers × {redundant.EXAMPLES['smoke']} examples",
+        f"2 teachers × {redundant.EXAMPLES['smoke']} examples",
+        f"2 teachers × {redundant.SEARCHED['smoke']} examples",
+        f"2 teachers × {redundant.EXAMPLES['smoke']} examples",
+        claims[-1].n,
+    ]
+    assert [claim.paper for claim in claims][-1] == "not in it"
 
 
 def test_obsolete_writes_share_the_queried_key(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from keepset.paper.result import Coordinate
 from keepset.paper.results import Results
 from keepset.paper.router_tables import block_attention
 from keepset.paper.table import Table
-from keepset.paper.teachers import VALUE_FIRST_NOTE, teacher_folder
+from keepset.paper.teachers import teacher_folder
 from keepset.paper.testbed.teachers.teacher import load_teacher
 
 
@@ -53,7 +53,6 @@ def test_every_label_is_routed_under_its_losses(untrained: Path) -> None:
         "Smoke scale; n = 6 examples per teacher and condition, 2 teachers, 2 router seeds.",
         "Kept: 10 % of the blocks, at least 3, because 10 % of the 9 blocks of multi-hop are one and a chain has three "
         "records; the paper keeps four of 32 there.",
-        VALUE_FIRST_NOTE,
     )
     *orderings, pooling = ablation.label_claims(results)
     assert all(claim.n.startswith("2 teachers × 2 routers") for claim in orderings)

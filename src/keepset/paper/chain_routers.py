@@ -64,7 +64,13 @@ ARMS: dict[str, tuple[Loss, Label]] = {
 
 @lru_cache(maxsize=1)
 def train(
-    scale: str, mixture: str, teacher: int, condition: str, arm: str, kind: str = ChainRouter.kind
+    scale: str,
+    mixture: str,
+    teacher: int,
+    condition: str,
+    arm: str,
+    kind: str = ChainRouter.kind,
+    router_seeds: int | None = None,
 ) -> list[Router]:
     """One router of ``kind`` per seed, on one teacher's labels of ``condition``; asked for again at once, the same."""
     model, config = load_teacher(teacher_folder(scale, mixture, teacher))
@@ -72,7 +78,7 @@ def train(
     with torch.no_grad():
         table = label_table(model, config, {condition: 1.0}, TABLE[scale], {arm: label})
     stream = table_stream(table.tokens, table.targets, run=teacher, batch=BATCH[scale])
-    return fit_arm(kind, config, arm, loss, stream, ROUTER_SEEDS[scale], STEPS[scale])
+    return fit_arm(kind, config, arm, loss, stream, router_seeds or ROUTER_SEEDS[scale], STEPS[scale])
 
 
 def routed_run(
@@ -85,6 +91,7 @@ def routed_run(
     teacher: int,
     metrics: Iterable[Metric],
     kind: str = ChainRouter.kind,
+    router_seeds: int | None = None,
 ) -> RunResult:
     """The result of a run whose routers ``train`` made on the labels of ``teacher``."""
     return run_result(
@@ -92,7 +99,7 @@ def routed_run(
         scale,
         started,
         at=at,
-        config=config | {"router_seeds": ROUTER_SEEDS[scale], "router": kind},
+        config=config | {"router_seeds": router_seeds or ROUTER_SEEDS[scale], "router": kind},
         seeds=training_seeds(teacher),
         counts={"examples": EXAMPLES[scale], "table": TABLE[scale], "steps": STEPS[scale], "batch": BATCH[scale]},
         metrics=metrics,

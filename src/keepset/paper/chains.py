@@ -18,6 +18,7 @@ from keepset.paper.chain_routers import (
     ARMS,
     CHAIN,
     EXAMPLES,
+    ROUTER_SEEDS,
     routed_metrics,
     routed_run,
     train,
@@ -40,6 +41,9 @@ MIXTURE = FIVE_TASK
 CONDITION = MULTIHOP
 ANNOTATED = 0
 """Annotations are nobody's own: the causal routers of this teacher's order of examples route every teacher."""
+IMITATING = {"smoke": 2, "small": 5, "paper": 5}
+"""Routers of each teacher's attention: with the three of the other arms, five teachers are too few to tell whether
+teachers differ by more than routers do."""
 
 
 def jobs(scale: str) -> Jobs:
@@ -71,7 +75,8 @@ def route(scale: str, teacher: int, arm: str) -> RunResult:
     """Trains one arm on the labels of one teacher and routes that teacher."""
     started = time.monotonic()
     source = ANNOTATED if arm == "causal" else teacher
-    routers = train(scale, MIXTURE, source, CONDITION, arm)
+    router_seeds = (IMITATING if arm == "attention" else ROUTER_SEEDS)[scale]
+    routers = train(scale, MIXTURE, source, CONDITION, arm, router_seeds=router_seeds)
     model, batch = asked(scale, teacher)
     return routed_run(
         NAME,
@@ -81,6 +86,7 @@ def route(scale: str, teacher: int, arm: str) -> RunResult:
         config=settings(teacher),
         teacher=source,
         metrics=routed_metrics(CONDITION, model, batch, routers, CHAIN),
+        router_seeds=router_seeds,
     )
 
 
@@ -221,7 +227,11 @@ def record_recall(routed: Results, arm: str, teacher: int) -> str:
 
 def teachers_note(routed: Results) -> str:
     """How many teachers, and how their routers were trained."""
-    return f"{len(routed.coordinates('teacher'))} {MIXTURE} teachers; {training_note(routed.run(arm='causal'))}"
+    teachers = len(routed.coordinates("teacher"))
+    imitating, causal = (routed.run(arm=arm) for arm in ("attention", "causal"))
+    seeds = imitating.config["router_seeds"]
+    more = f" ({seeds} of attention)" if seeds != causal.config["router_seeds"] else ""
+    return f"{teachers} {MIXTURE} teachers; {training_note(causal)}{more}"
 
 
 CONVERGED = 0.9
@@ -237,12 +247,14 @@ def chain_claims(routed: Results) -> list[Claim]:
     converged = [teacher for teacher, value in dense.items() if value >= CONVERGED]
     if len(converged) < 2:
         return []
-    router_seeds = routed.run(teacher=converged[0], arm="causal").config["router_seeds"]
+    router_seeds = {
+        arm: routed.run(teacher=converged[0], arm=arm).config["router_seeds"] for arm in ("attention", "causal")
+    }
     every_router = {
         arm: [
             routed.metric("routed", arm=arm, teacher=teacher, router_seed=seed)
             for teacher in converged
-            for seed in range(router_seeds)
+            for seed in range(router_seeds["causal"])
         ]
         for arm in TARGETS
         if not any(routed.select("routed", arm=arm, teacher=teacher).empty for teacher in converged)
@@ -256,7 +268,7 @@ def chain_claims(routed: Results) -> list[Claim]:
         for i, name in enumerate(("first pointer", "second pointer", "value"))
     }
     accuracy = [value for values in spreads for value in values]
-    routers = f"{len(converged)} teachers × {router_seeds} routers"
+    routers = {arm: f"{len(converged)} teachers × {seeds} routers" for arm, seeds in router_seeds.items()}
     return [
         *(
             every_claim(
@@ -264,7 +276,7 @@ def chain_claims(routed: Results) -> list[Claim]:
                 TARGETS[arm][1],
                 metrics,
                 FLOOR,
-                f"{routers}; {metrics[0].n} examples",
+                f"{routers['causal']}; {metrics[0].n} examples",
             )
             for arm, metrics in every_router.items()
         ),
@@ -272,7 +284,7 @@ def chain_claims(routed: Results) -> list[Claim]:
             "Multi-hop: imitation moves across teachers by more than across router seeds",
             "0.36 to 0.98; seeds within 0.08",
             f"{min(means):.2f} to {max(means):.2f}; seeds within {within:.2f}; p = {p_value:.1g} (one-way analysis)",
-            routers,
+            routers["attention"],
             told(HOLDS if p_value < 0.05 and max(means) - min(means) > within else OPEN, len(accuracy)),
         ),
         Claim(
@@ -280,7 +292,7 @@ def chain_claims(routed: Results) -> list[Claim]:
             "recall 0.00 to 0.99, the others near 1.00; accuracy 0.37 to 0.98",
             "; ".join(f"{record} {min(found):.2f} to {max(found):.2f}" for record, found in recall.items())
             + f"; accuracy {min(accuracy):.2f} to {max(accuracy):.2f}",
-            routers,
+            routers["attention"],
             explains(recall["second pointer"], accuracy),
             "the order of a chain: `keepset reproduce training_problem`",
         ),

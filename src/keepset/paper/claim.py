@@ -80,3 +80,11 @@ def every_claim(claim: str, paper: str, found: Sequence[Metric], bar: float, n: 
     highest = max(metric.value for metric in found)
     here = interval(lowest) if len(found) == 1 else f"{lowest.value:.2f} to {highest:.2f}; lowest {interval(lowest)}"
     return Claim(claim, paper, here, n, worst({above(metric, bar) for metric in found}))
+
+
+def none_claim(claim: str, paper: str, found: Sequence[Metric], bar: float, n: str) -> Claim:
+    """None of them may be over ``bar``."""
+    highest = max(found, key=lambda metric: metric.value)
+    lowest = min(metric.value for metric in found)
+    here = f"{lowest:.2f} to {highest.value:.2f}; highest {interval(highest)}"
+    return Claim(claim, paper, here, n, worst({below(metric, bar) for metric in found}))

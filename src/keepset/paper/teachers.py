@@ -43,10 +43,6 @@ MULTIHOP = "multihop_pointers_first"
 """The multi-hop task of those teachers."""
 VALUE_FIRST = "five-task"
 """Five-task teachers whose chains stand value first, in blocks that a pointer fills."""
-VALUE_FIRST_NOTE = (
-    f"{VALUE_FIRST} teachers: their chains stand value first; `keepset reproduce training_problem` has what that does."
-)
-"""For tables that rest on them."""
 EXAMPLES = {"smoke": 50, "small": 500, "paper": 500}
 """Evaluation examples per condition."""
 
