@@ -206,6 +206,31 @@ def test_reproduce_runs_what_is_missing_once(tmp_path: Path, monkeypatch: pytest
         assert 0 <= anchors.value(what, mixture="single-hop", teacher=0, **at) <= 1
 
 
+def test_a_table_is_made_from_nothing_with_its_teachers_and_says_beforehand_how_long_that_takes(
+    keepset: Keepset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from keepset.paper import teachers
+    from keepset.paper.durations import TRACKED, Durations
+
+    monkeypatch.setattr(teachers, "find_preset", lambda scale: short_smoke)
+    known = Durations(scale="smoke", runs={"minimality/pointers-first-0": 100}, teachers={"pointers-first-1": 9_000})
+    TRACKED.parent.mkdir(parents=True)
+    TRACKED.write_text(known.model_dump_json())
+    run = keepset("reproduce", "minimality", "--scale", "smoke")
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("2 runs are missing, and 2 teachers: about 3 hours of one core")
+    made = [line.split(":")[0].strip() for line in run.stdout.splitlines() if line.startswith("  ")]
+    assert made == [
+        "teacher pointers-first-0",
+        "teacher pointers-first-1",
+        "minimality/pointers-first-0",
+        "minimality/pointers-first-1",
+    ]
+    again = keepset("reproduce", "minimality", "--scale", "smoke")
+    assert "missing" not in again.stdout
+    assert "teacher" not in again.stdout
+
+
 def test_results_of_the_paper_name_their_experiments() -> None:
     from keepset.paper.catalogue import experiments, find_experiments
 

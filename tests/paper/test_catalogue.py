@@ -57,3 +57,15 @@ def test_an_unknown_name_is_refused_with_the_list() -> None:
     names = "expected one of .*agreement.*recovery.*, or a result of the paper: .*fig:redundancy.*tab:agreement"
     with pytest.raises(ValueError, match=f"unknown experiment 'tab:agrement'; {names}"):
         find_experiments(["tab:agrement"])
+
+
+def test_an_experiment_names_the_teachers_that_its_files_read() -> None:
+    """Else its runs would ask for weights that nobody has trained."""
+    reading = re.compile(r"\b(load_teacher|Labelled\.load|teacher_seeds)\(")
+    for name, experiment in experiments().items():
+        place = PAPER / name
+        files = place.rglob("*.py") if place.is_dir() else [place.with_suffix(".py")]
+        reads = any(reading.search(file.read_text("utf-8")) for file in files if file.exists())
+        if reads and not experiment.bench:
+            assert experiment.teachers("small"), name
+            assert set(experiment.teachers("small")) <= set(experiments()["teachers"].teachers("small")), name

@@ -1,5 +1,6 @@
 """The paper: teachers, benchmarks, experiments, reports. Alone in reaching the laboratory, when a command runs."""
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -155,8 +156,13 @@ def reproduce(
         Path | None, typer.Option(file_okay=False, exists=True, help="Folder of SQuAD v1.1, where it is read.")
     ] = None,
 ) -> None:
-    """Run the experiments whose results are missing, all by default; finished ones stay."""
+    """Run the experiments whose results are missing, all by default; finished ones stay.
+
+    Teachers whose weights are missing are trained first. How long it will take is said beforehand.
+    """
     from keepset.paper.catalogue import find_experiments
+    from keepset.paper.durations import read_durations, said_beforehand
+    from keepset.paper.experiment import missing
     from keepset.paper.testbed.teachers.presets import find_preset
 
     find_preset(scale)
@@ -171,9 +177,33 @@ def reproduce(
         name: experiment.jobs_on(scale, data) if data and experiment.jobs_on else experiment.jobs(scale)
         for name, experiment in experiments.items()
     }
-    for name, jobs in _wanted(every, only).items():
+    wanted = _wanted(every, only)
+    runs = [run for jobs in wanted.values() for run in missing(jobs, results, scale)]
+    untrained = _untrained([experiments[name] for name, jobs in wanted.items() if missing(jobs, results, scale)], scale)
+    if runs:
+        teachers = [f"{mixture}-{seed}" for mixture, seed in untrained]
+        out_console.print(said_beforehand(read_durations(scale), runs, teachers))
+    for mixture, seed in untrained:
+        _train_first(scale, mixture, seed)
+    for name, jobs in wanted.items():
         out_console.print(name)
         _run_jobs(jobs, results, scale, name if workers > 1 else None, workers)
+
+
+def _untrained(experiments: "list[Experiment]", scale: str) -> list[tuple[str, int]]:
+    """Mixture and seed of every teacher that these experiments read and that has no weights yet, each once."""
+    from keepset.paper.teachers import is_trained
+
+    every = dict.fromkeys(teacher for experiment in experiments for teacher in experiment.teachers(scale))
+    return [teacher for teacher in every if not is_trained(scale, *teacher)]
+
+
+def _train_first(scale: str, mixture: str, seed: int) -> None:
+    from keepset.paper.teachers import train_where_missing
+
+    started = time.monotonic()
+    train_where_missing(scale, mixture, seed)
+    out_console.print(f"  teacher {mixture}-{seed}: {(time.monotonic() - started) / 60:.1f} minutes")
 
 
 def _experiment_states(experiments: "dict[str, Experiment]", results: Path, scale: str) -> Table:

@@ -38,7 +38,7 @@ from keepset.paper.routed import budget_blocks, top_blocks
 from keepset.paper.router_tables import Label, annotated_family, block_attention
 from keepset.paper.router_training import training_seeds
 from keepset.paper.table import Table, beside, bracket
-from keepset.paper.teachers import FIVE_TASK, MULTIHOP, teacher_folder, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, MULTIHOP, every_teacher, teacher_folder, teacher_seeds
 from keepset.paper.testbed.teachers.teacher import load_teacher
 from keepset.paper.words import in_words
 from keepset.readouts import all_position_attention
@@ -266,6 +266,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=50,
     jobs=jobs,
+    teachers=every_teacher(MIXTURE),
     reports=(
         Report("tab:ablation", "routing", ablation_table),
         Report("tab:app-ablation", "routing", ablation_per_teacher_table),

@@ -23,7 +23,7 @@ from keepset.paper.results import Results
 from keepset.paper.routed import family_scores, routed_correct, routed_probe, top_blocks
 from keepset.paper.statistics import bounds, share
 from keepset.paper.table import Figure, Table, spread, with_interval
-from keepset.paper.teachers import FIVE_TASK, MULTIHOP, teacher_folder, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, MULTIHOP, every_teacher, teacher_folder, teacher_seeds
 from keepset.paper.testbed.tasks.vocabulary import FILLER
 from keepset.paper.testbed.teachers.teacher import accuracy, load_teacher
 
@@ -251,6 +251,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=52,
     jobs=jobs,
+    teachers=every_teacher(MIXTURE),
     reports=(
         Report("fig:budget", "chains", lambda results: (budget_figure(results), budget_table(results))),
         Report("Counting from a part of the context, by reading", "chains", readings_table, beyond=True),

@@ -33,7 +33,7 @@ from keepset.paper.oracles import best_layer
 from keepset.paper.result import Coordinate, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table, beside, bracket, spread
-from keepset.paper.teachers import FIVE_TASK, MULTIHOP, teacher_folder, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, MULTIHOP, every_teacher, teacher_folder, teacher_seeds
 from keepset.paper.testbed.teachers.teacher import load_teacher
 
 NAME = "chains"
@@ -311,6 +311,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=40,
     jobs=jobs,
+    teachers=every_teacher(MIXTURE),
     reports=(
         Report("tab:chain", "chains", chain_table, needs=("oracles",)),
         Report("tab:chain-per-teacher", "chains", per_teacher_table),

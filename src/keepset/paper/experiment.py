@@ -29,6 +29,13 @@ from keepset.versions import package_versions
 Jobs = dict[str, Callable[[], RunResult]]
 """Result file, without folder of the scale and ending -> what makes it. One arm, policy or teacher each."""
 
+Teachers = Callable[[str], list[tuple[str, int]]]
+"""Scale -> mixture and seed of teachers."""
+
+
+def no_teachers(scale: str) -> list[tuple[str, int]]:
+    return []
+
 
 @dataclass(frozen=True)
 class Report:
@@ -85,6 +92,8 @@ class Experiment:
     """Experiments whose results the claims read beside the file's own, where they are there."""
     differences: tuple[Difference, ...] = ()
     choices: tuple[Choice, ...] = ()
+    teachers: Teachers = no_teachers
+    """The teachers that its runs read; those without weights are trained before it."""
     jobs_on: Callable[[str, Path], Jobs] | None = None
     """Scale, folder of data that keepset does not carry -> its runs; ``jobs`` looks in ``data``."""
     bench: bool = False
@@ -103,10 +112,15 @@ def run_missing(jobs: Jobs, results: Path, scale: str) -> Iterator[tuple[str, Ru
     """Runs the jobs whose result is missing, in order, saving each as it ends."""
     for name, job in jobs.items():
         path = result_path(results, scale, name)
-        if not path.exists():
+        if not path.exists():  # looked at in its turn: somebody else may have made it meanwhile
             result = job()
             save_result(result, path)
             yield name, result
+
+
+def missing(jobs: Jobs, results: Path, scale: str) -> list[str]:
+    """The runs that have no result yet."""
+    return [name for name in jobs if not result_path(results, scale, name).exists()]
 
 
 def finished(jobs: Jobs, results: Path, scale: str) -> dict[str, RunResult]:

@@ -240,6 +240,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=46,
     jobs=jobs,
+    teachers=lambda scale: [(MIXTURE, TEACHER)],
     reports=(
         Report("Routers trained on found families of two disjoint chains", "chains", family_routing_table, beyond=True),
     ),

@@ -32,7 +32,7 @@ from keepset.paper.router_tables import Label, block_attention
 from keepset.paper.router_training import training_seeds
 from keepset.paper.routing.run import ARMS, MIXTURE
 from keepset.paper.table import Table
-from keepset.paper.teachers import teacher_seeds
+from keepset.paper.teachers import every_teacher, teacher_seeds
 from keepset.routers.training import LEARNING_RATE
 
 NAME = "guard"
@@ -163,6 +163,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=51,
     jobs=jobs,
+    teachers=lambda scale: every_teacher(MIXTURE)(scale)[:TEACHERS],
     reports=(Report("tab:app-guard", "routing", guard_table),),
     claims=guard_claims,
 )

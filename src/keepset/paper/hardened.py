@@ -31,7 +31,7 @@ from keepset.paper.hardened_routers import NAME as ROUTERS
 from keepset.paper.result import At, Coordinate, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table, bracket, spread
-from keepset.paper.teachers import FIVE_TASK, teacher_folder, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, every_teacher, teacher_folder, teacher_seeds
 from keepset.paper.testbed.routers import DeepChainRouter
 from keepset.paper.testbed.teachers.teacher import load_teacher
 from keepset.paper.words import in_words
@@ -236,6 +236,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=43,
     jobs=jobs,
+    teachers=every_teacher(*ROUTED),
     reports=(Report("Section 5, hardened multi-hop, transfer, three-hop", "chains", hardened_table),),
     claims=hardened_claims,
     claims_need=(ROUTERS, READING),

@@ -24,7 +24,7 @@ from keepset.paper.results import Results
 from keepset.paper.routed import chain_blocks, chain_recall, top_blocks
 from keepset.paper.statistics import share
 from keepset.paper.table import Table, with_interval
-from keepset.paper.teachers import teacher_seeds
+from keepset.paper.teachers import every_teacher, teacher_seeds
 
 NAME = "hardened_reading"
 MIXTURES = {"hardened-pointers-first": "pointers first", "hardened": "value first"}
@@ -198,6 +198,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=41,
     jobs=jobs,
+    teachers=every_teacher(*MIXTURES),
     reports=(
         Report("What attention holds of hardened chains, by where records stand", "chains", places_table, beyond=True),
         Report("Who has to read the value of a hardened chain", "chains", readers_table, beyond=True),

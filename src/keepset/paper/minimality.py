@@ -12,7 +12,7 @@ from keepset.paper.results import Results
 from keepset.paper.routed import chain_blocks
 from keepset.paper.statistics import share
 from keepset.paper.table import Table, with_interval
-from keepset.paper.teachers import FIVE_TASK, MULTIHOP, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, MULTIHOP, every_teacher, teacher_seeds
 
 NAME = "minimality"
 MIXTURE = FIVE_TASK
@@ -94,5 +94,6 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=22,
     jobs=jobs,
+    teachers=every_teacher(MIXTURE),
     reports=(Report("appendix D, minimality", "labels", minimality_table),),
 )

@@ -108,5 +108,6 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=11,
     jobs=jobs,
+    teachers=lambda scale: [(MIXTURE, 0)],
     reports=(Report("Steps to solve: Muon against AdamW", "teachers", optimizers_table, beyond=True),),
 )

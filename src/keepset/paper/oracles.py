@@ -23,7 +23,7 @@ from keepset.paper.results import Results
 from keepset.paper.routed import family_scores, random_scores, routed_correct, routed_probe, top_blocks
 from keepset.paper.statistics import share
 from keepset.paper.table import Table, beside, spread
-from keepset.paper.teachers import FIVE_TASK, MULTIHOP, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, MULTIHOP, every_teacher, teacher_seeds
 from keepset.readouts import answer_attention, attention_rollout, pool_attention
 
 NAME = "oracles"
@@ -164,6 +164,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=38,
     jobs=jobs,
+    teachers=every_teacher(MIXTURE),
     reports=(Report("tab:budget-readouts", "chains", budget_readouts_table),),
     differences=(
         Difference(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from keepset.jobs.engines import open_pool
 from keepset.paper.catalogue import experiments
-from keepset.paper.experiment import Jobs, finished, result_path
+from keepset.paper.experiment import Jobs, missing, result_path
 from keepset.paper.result import RunResult, save_result
 
 
@@ -36,11 +36,10 @@ def run_missing_together(
     experiment: str, jobs: Jobs, results: Path, scale: str, workers: int
 ) -> Iterator[tuple[str, RunResult]]:
     """As ``run_missing``, ``workers`` jobs at a time; each result is saved as its job ends."""
-    done = finished(jobs, results, scale)
-    missing = [name for name in jobs if name not in done]
-    if not missing:
+    left = missing(jobs, results, scale)
+    if not left:
         return
-    with open_pool(StartRuns(experiment, scale), "local", min(workers, len(missing))) as pool:
-        for name, result in pool.run(missing):
+    with open_pool(StartRuns(experiment, scale), "local", min(workers, len(left))) as pool:
+        for name, result in pool.run(left):
             save_result(result, result_path(results, scale, name))
             yield name, result

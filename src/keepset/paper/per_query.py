@@ -38,7 +38,7 @@ from keepset.paper.results import Results
 from keepset.paper.routed import top_blocks
 from keepset.paper.statistics import share
 from keepset.paper.table import Table, beside, spread
-from keepset.paper.teachers import FIVE_TASK, MULTIHOP, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, MULTIHOP, every_teacher, teacher_seeds
 from keepset.readouts import answer_attention, pool_attention
 from keepset.readouts.layers import Layer, block_sums, visit_layers
 
@@ -303,6 +303,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=53,
     jobs=jobs,
+    teachers=every_teacher(MIXTURE),
     reports=(
         Report("tab:per-query", "chains", per_query_table),
         Report("Per-query selection under other readings", "chains", readings_table, beyond=True),

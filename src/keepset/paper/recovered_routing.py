@@ -189,6 +189,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=45,
     jobs=jobs,
+    teachers=lambda scale: [(MIXTURE, TEACHER)],
     claims=recovered_claims,
     reports=(Report("tab:recovered", "chains", recovered_routing_table),),
     differences=(

@@ -24,7 +24,7 @@ from keepset.paper.result import Coordinate, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import Cells, crossed_difference, crossed_mean, share
 from keepset.paper.table import Table, spread, with_paper
-from keepset.paper.teachers import FIVE_TASK, MULTIHOP, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, MULTIHOP, every_teacher, teacher_seeds
 from keepset.readouts import input_saliency
 
 NAME = "recovery"
@@ -258,6 +258,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=24,
     jobs=jobs,
+    teachers=every_teacher(MIXTURE),
     reports=(Report("tab:recovered", "labels", recovered_table),),
     claims=recovery_claims,
     differences=(

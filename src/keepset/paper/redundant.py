@@ -35,7 +35,7 @@ from keepset.paper.result import At, Coordinate, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import share
 from keepset.paper.table import Table, with_interval, with_paper
-from keepset.paper.teachers import FIVE_TASK, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, every_teacher, teacher_seeds
 from keepset.paper.testbed.tasks.nonce import nonce_blocks
 from keepset.paper.testbed.teachers.config import TeacherConfig
 
@@ -344,6 +344,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=26,
     jobs=jobs,
+    teachers=every_teacher(*MIXTURES),
     claims=redundant_claims,
     reports=(
         Report("tab:redundant", "labels", redundant_table),

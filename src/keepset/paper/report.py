@@ -8,6 +8,7 @@ from keepset.files import write_text
 from keepset.paper.catalogue import claims, every_number, experiments
 from keepset.paper.claim import FAILS, FEWEST, HOLDS, OPEN
 from keepset.paper.claims_file import claims_file
+from keepset.paper.durations import durations_file
 from keepset.paper.experiment import Experiment, Report
 from keepset.paper.front_page import write_front_page
 from keepset.paper.import_graph import import_graph
@@ -65,6 +66,7 @@ def render_reports(results: Results) -> dict[str, str]:
     rendered["results/tex/tables.tex"] = latex_document(tables)
     rendered["results/README.md"] = index(results, rendered)
     rendered["results/claims.json"] = claims_file(claims(results), SECTIONS, rendered)
+    rendered["results/durations.json"] = durations_file(results)
     rendered["paper-map.md"] = paper_map(files, results.scale)
     rendered["images/import-graph.svg"] = import_graph()
     return rendered

@@ -18,7 +18,7 @@ from keepset.paper.result import At, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import share
 from keepset.paper.table import Table
-from keepset.paper.teachers import FIVE_TASK, RECORDS, SOFT_RECORDS, teacher_folder, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, RECORDS, SOFT_RECORDS, every_teacher, teacher_folder, teacher_seeds
 from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.tasks.vocabulary import FILLER
 from keepset.paper.testbed.teachers.config import TeacherConfig
@@ -185,5 +185,6 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=12,
     jobs=jobs,
+    teachers=every_teacher(*MIXTURES),
     reports=(Report("Section 2.2, sanity anchors", "teachers", sanity_table),),
 )

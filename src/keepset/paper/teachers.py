@@ -8,7 +8,7 @@ from statistics import fmean
 
 from keepset import seeds
 from keepset.paper.dense import evaluate_dense, evaluation_seed
-from keepset.paper.experiment import Choice, Difference, Experiment, Jobs, Report
+from keepset.paper.experiment import Choice, Difference, Experiment, Jobs, Report, Teachers
 from keepset.paper.result import RunResult, current_commit
 from keepset.paper.results import Results
 from keepset.paper.table import Table, spread
@@ -66,12 +66,26 @@ def teacher_folder(scale: str, mixture: str, seed: int) -> Path:
     return Path("teachers") / scale / f"{mixture}-{seed}"
 
 
-def train_and_evaluate(scale: str, mixture: str, seed: int) -> RunResult:
+def every_teacher(*mixtures: str) -> Teachers:
+    """All teachers of these mixtures, for experiments that read them all."""
+    return lambda scale: [(mixture, seed) for mixture in mixtures for seed in teacher_seeds(scale, mixture)]
+
+
+def is_trained(scale: str, mixture: str, seed: int) -> bool:
+    return (teacher_folder(scale, mixture, seed) / "teacher.json").exists()
+
+
+def train_where_missing(scale: str, mixture: str, seed: int) -> Path:
+    """The folder of a teacher, trained now (or gone on with) where its weights are not there."""
     folder = teacher_folder(scale, mixture, seed)
-    if not (folder / "teacher.json").exists():
+    if not is_trained(scale, mixture, seed):
         config = find_preset(scale)(mixture, seed)
         train_teacher(config.model_copy(update={"compile": scale != "smoke"}), folder)
-    return evaluate_teacher(folder, EXAMPLES[scale])
+    return folder
+
+
+def train_and_evaluate(scale: str, mixture: str, seed: int) -> RunResult:
+    return evaluate_teacher(train_where_missing(scale, mixture, seed), EXAMPLES[scale])
 
 
 def evaluate_teacher(folder: Path, examples: int, conditions: list[str] | None = None) -> RunResult:
@@ -257,6 +271,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=10,
     jobs=jobs,
+    teachers=every_teacher(*SEEDS),
     reports=(
         Report("tab:app-teachers", "teachers", teachers_table),
         Report("Accuracy of every teacher on every condition", "teachers", conditions_table, beyond=True),

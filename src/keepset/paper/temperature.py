@@ -98,5 +98,6 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=25,
     jobs=jobs,
+    teachers=lambda scale: [(MIXTURE, TEACHER)],
     reports=(Report("tab:temperature", "labels", temperature_table),),
 )

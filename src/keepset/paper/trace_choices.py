@@ -28,7 +28,7 @@ from keepset.paper.results import Results
 from keepset.paper.routed import chain_blocks, chain_recall, routed_correct, routed_probe, top_blocks
 from keepset.paper.statistics import share
 from keepset.paper.table import Table, spread, with_interval
-from keepset.paper.teachers import FIVE_TASK, MULTIHOP, teacher_folder, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, MULTIHOP, every_teacher, teacher_folder, teacher_seeds
 from keepset.paper.testbed.tasks import sample_condition
 from keepset.paper.testbed.teachers.teacher import load_teacher
 from keepset.readouts import shared_layers
@@ -213,6 +213,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=37,
     jobs=jobs,
+    teachers=every_teacher(MIXTURE),
     reports=(Report("The backward trace under every reading", "chains", readings_table, beyond=True),),
     claims=trace_claims,
     choices=(

@@ -26,7 +26,7 @@ from keepset.paper.results import Results
 from keepset.paper.routed import chain_blocks, chain_recall, family_scores, routed_correct, routed_probe, top_blocks
 from keepset.paper.statistics import share
 from keepset.paper.table import Table, spread, with_interval
-from keepset.paper.teachers import FIVE_TASK, MULTIHOP, VALUE_FIRST, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, MULTIHOP, VALUE_FIRST, every_teacher, teacher_seeds
 
 NAME = "training_problem"
 EXAMPLES = {"smoke": 6, "small": 300, "paper": 300}
@@ -267,6 +267,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=39,
     jobs=jobs,
+    teachers=every_teacher(*PROBLEMS),
     reports=(Report("What the training problem does to attention", "chains", problems_table, beyond=True),),
     claims=problem_claims,
 )

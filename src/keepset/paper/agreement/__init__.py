@@ -7,7 +7,7 @@ teachers of the paper's sizes, whose attention started sharp; those whose attent
 """
 
 from keepset.paper.agreement.claims import claims
-from keepset.paper.agreement.run import NAME, jobs
+from keepset.paper.agreement.run import MIXTURES, NAME, jobs
 from keepset.paper.agreement.tables import (
     agreement_table,
     pairs_table,
@@ -16,11 +16,13 @@ from keepset.paper.agreement.tables import (
     starts_table,
 )
 from keepset.paper.experiment import Choice, Experiment, Report
+from keepset.paper.teachers import every_teacher
 
 EXPERIMENT = Experiment(
     name=NAME,
     place=20,
     jobs=jobs,
+    teachers=every_teacher(*MIXTURES),
     claims=claims,
     reports=(
         Report("tab:agreement", "labels", agreement_table),

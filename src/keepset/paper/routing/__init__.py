@@ -20,6 +20,7 @@ from keepset.paper.routing.tables import (
     transfer_table,
 )
 from keepset.paper.table import spread
+from keepset.paper.teachers import every_teacher
 
 
 def dense_at_four_times(results: Results) -> str:
@@ -51,6 +52,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=30,
     jobs=jobs,
+    teachers=every_teacher(MIXTURE),
     reports=(
         Report("tab:routing", "routing", routing_table),
         Report("tab:app-routing", "routing", per_teacher_table),
