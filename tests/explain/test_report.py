@@ -11,7 +11,18 @@ from keepset.explain.findings import BlockReport, CostReport, PartReport, Replie
 from keepset.explain.page import html_page
 from keepset.explain.report import Report, json_text
 from keepset.explain.terminal import bar
-from keepset.explain.words import ANYWAY, NOT_FROM_TEXT, NOT_IN_TEXT, POINTS, cited, cost_line, number_list, verdict
+from keepset.explain.words import (
+    ANYWAY,
+    NOT_FROM_TEXT,
+    NOT_IN_TEXT,
+    OTHERWISE,
+    POINTS,
+    cited,
+    cost_line,
+    number_list,
+    verdict,
+    written_otherwise,
+)
 
 NASTY = '<script>alert("1")</script> & [bold]x[/bold] \x1b[31mred\x07 ünï 🎉'
 SAID = "The cat is grey. The ferry leaves at noon. So"
@@ -234,6 +245,28 @@ def test_what_the_question_clearly_points_at_is_said_after_what_the_reply_rests_
 def test_a_reply_that_rests_on_nothing_leaves_what_the_question_points_at() -> None:
     made = report(part(**NOTHING), pointed=2)
     assert "it seems to be about block 2, which" in draw(made)
+
+
+@pytest.mark.parametrize(
+    ("said", "alone", "otherwise"),
+    [
+        ("The landlord has agreed to allow a cat.", "The landlord lets the ground-floor flat to Ms Ines …", True),
+        ("The deposit is held by the Service.", "The deposit is held by the Service, which is an agency …", False),
+        ("It was lit on 3 October 1897, in the rain, by the keeper's wife.", "On 3 October 1897.", False),
+        ("The rent is 985 pounds a month.", "The rent is 940 pounds a month.", True),
+        ("The rent is 985 pounds a month from May.", "The rent is 985 pounds a month, payable on the 1st …", False),
+        ("Yes.", "Yes.", False),
+        ("It is so.", "", False),
+    ],
+)
+def test_evidence_that_makes_the_model_write_something_else_is_said_to(said: str, alone: str, otherwise: bool) -> None:
+    replies = Replies(everything=said, only_evidence=alone, without_evidence="")
+    changed = report(replies=replies, said=said, parts=(), question="Is that it?")
+    assert written_otherwise(changed) == otherwise
+    assert (OTHERWISE in draw(changed)) == otherwise
+    assert (OTHERWISE.split(":")[0] in changed.to_html()) == otherwise
+    given = changed.model_copy(update={"generated": False})
+    assert not written_otherwise(given), "a given answer is not the model's to repeat"
 
 
 def test_roles_and_ranks() -> None:

@@ -7,6 +7,7 @@ from keepset.explain.findings import BlockReport, Findings, PartReport
 from keepset.explain.painted import Painted, painted_text
 from keepset.explain.words import (
     ANYWAY,
+    OTHERWISE,
     cited_pieces,
     cost_line,
     doubt,
@@ -15,6 +16,7 @@ from keepset.explain.words import (
     reply_rows,
     source_line,
     verdict,
+    written_otherwise,
 )
 
 COLOURS = """
@@ -188,7 +190,7 @@ def written_replies(report: Findings) -> str:
         f'<tr><th>{escape(name)}</th><td dir="auto">{escape(said) or "(nothing)"}</td></tr>'
         for name, said in reply_rows(report)
     )
-    return f"<table>{rows}</table>"
+    return f"<table>{rows}</table>" + (f'<p class="note">{escape(OTHERWISE)}</p>' if written_otherwise(report) else "")
 
 
 def _table(report: Findings) -> str:

@@ -3,6 +3,8 @@
 import re
 
 from keepset.explain.findings import BlockReport, Findings, PartReport
+from keepset.text.bm25 import words
+from keepset.text.lexical import COMMON
 
 NOT_IN_TEXT = "This text does not seem to answer that."
 NOT_FROM_TEXT = "The reply does not rest on this text."
@@ -12,6 +14,9 @@ POINTS = 0.2
 a few questions of SQuAD's training articles left open (docs/log.md)."""
 MOST = 0.5
 """Share of the worth from which it is worth saying that something else restores it, or that hiding a block takes it."""
+OTHERWISE = (
+    "With the evidence alone the model writes something else: it makes the reply's words likely, and not the likeliest."
+)
 FINAL_MARK = re.compile(r"[\s.!?…。！？\"'”’»)\]]*$")
 """What stands after the last word of a sentence."""
 
@@ -111,6 +116,22 @@ def reply_rows(report: Findings) -> list[tuple[str, str]]:
         ("without the evidence", replies.without_evidence),
     ]
     return [(name, said) for name, said in rows if said is not None]
+
+
+def written_otherwise(report: Findings) -> bool:
+    """The evidence was enough for the reply's probability, and yet the model begins to say something else from it.
+
+    Half of the telling words of either one in the other are the same thing in other words, or one of them cut short;
+    but not where each names a number that the other has not.
+    """
+    alone = report.replies.only_evidence
+    if alone is None or not report.generated:
+        return False
+    left_out = COMMON | set(words(report.question))
+    whole, short = (set(words(said)) - left_out for said in (report.said, alone))
+    if any(map(str.isdecimal, whole - short)) and any(map(str.isdecimal, short - whole)):
+        return True
+    return 2 * len(whole & short) < min(len(whole), len(short))
 
 
 def source_line(report: Findings) -> str:
