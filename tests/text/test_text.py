@@ -65,6 +65,17 @@ def test_sentences(sentences: list[str]) -> None:
         ["- The quay may be used by every boat of the town\n  Skelvik.\n", "- Others pay.\n"],
         ["The first pier was built by the engineer whom\nMoe had asked, and the second one in the year\n1931.\n"],
         ["The pier belongs to the town, and so to its\npeople.\n", "When it storms,\nnobody may walk on it.\n"],
+        [
+            "The pier\n========\n",
+            "The old pier was built in the year 1931 by the engineer Harald Moe and\nhas a length of 140 metres. ",
+            "It belongs to the people of the town\nand is open.\n",
+        ],
+        [
+            "Licence: free\n",
+            "Author: Ida Moen\n",
+            "Year: 1931\n",
+            "This plan of the old harbour is free; you may pass it on to anybody and change\nit as you like.\n",
+        ],
     ],
 )
 def test_lines_that_were_wrapped_are_no_sentences(sentences: list[str]) -> None:
@@ -96,6 +107,8 @@ def test_marks_are_no_sentences(sentences: list[str]) -> None:
         "milk\neggs\nbread\n",
         "the harbour office opened at eight as usual on this day\nfog\nwind from the south-west\n",
         '"harbour_master_of_the_town": "Ida Moen",\n"keeper_of_the_lighthouse": "Solberg",\n',
+        "compress\nkeepset compress harbour-log-1931.txt --budget 0.25 --out short-log-1931.txt\nkeepset doctor\nend\n",
+        "what     it is\npier     the old one, which is the longest of the town and of the coast\nquay     new\nend\n",
         f"{'a long line that nobody wrapped ' * 5}\nand one that begins in lower case\n",
     ],
 )

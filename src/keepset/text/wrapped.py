@@ -10,6 +10,7 @@ Opening hours: 9 to 17                                an end: what follows begin
 import re
 from itertools import pairwise
 
+from keepset.text.bm25 import words
 from keepset.text.lexical import COMMON
 
 BREAK = r"(?>\r\n|[\n\r\u2028\u2029])"
@@ -18,6 +19,12 @@ NARROWEST, WIDEST = 40, 120
 as is the next."""
 FULL = 0.6
 """Of the longest line: a shorter one was ended on purpose."""
+UNDERLINE = re.compile(r"([-=~^*#_.+])\1{2,}")
+"""What stands under a heading, or between two parts: what follows is a paragraph of its own."""
+PROSE_WIDTH, PROSE_WORDS = 60, 2
+"""Characters of the longest line, and small words ("of", "the") of a line, from which a single line is taken for
+prose: code and fields have fewer."""
+COLUMNS = re.compile(r"\s{3,}|[|│┃]")
 FINAL = re.compile("[.!?…。！？][\"'”’»)\\]]*$")
 ENDS = re.compile("[.!?…:;。！？][\"'”’»)\\]]*$")
 ITEM = re.compile(r"(?:[-*•–—+#>|]|\(?\w{1,3}[.)])\s")
@@ -31,7 +38,7 @@ def wraps(text: str) -> frozenset[int]:
     lines = [(start, stop, text[start:stop].strip()) for start, stop in _lines(text)]
     paragraph: list[tuple[int, int, str]] = []
     for line in [*lines, (len(text), len(text), "")]:
-        if line[2]:
+        if line[2] and not UNDERLINE.fullmatch(line[2]):
             paragraph.append(line)
         else:
             found |= _wraps_of(paragraph) | _wraps_of_items(text, paragraph)
@@ -55,13 +62,15 @@ def _wraps_of(paragraph: list[tuple[int, int, str]]) -> set[int]:
         for stop, said, after in unfinished
         if len(said) >= FULL * width or (said.endswith(",") and after[0].islower())
     ]
+    final = FINAL.search(paragraph[-1][2]) is not None
+    pushed = {stop for stop, said, after in unfinished if (final or after[0].islower()) and _pushed(said, after, width)}
     going_on = sum(_goes_on(said, after) for _, said, after in full)
     anew = sum(after[0].isalnum() and not _goes_on(said, after) for _, said, after in full)
-    more = going_on > anew or (going_on == anew > 0 and FINAL.search(paragraph[-1][2]))
+    more = going_on > anew or (going_on == anew > 0 and final)
     if 2 * len(full) <= len(unfinished) or not more:
-        return set()
+        return pushed
     ended = {stop for stop, said, after in pairs if ENDS.search(said) and after[0].islower()}  # "approx." at the edge
-    return {stop for stop, *_ in full} | ended
+    return {stop for stop, *_ in full} | ended | pushed
 
 
 def _wraps_of_items(text: str, paragraph: list[tuple[int, int, str]]) -> set[int]:
@@ -80,6 +89,14 @@ def _wraps_of_items(text: str, paragraph: list[tuple[int, int, str]]) -> set[int
 def _column(line: str) -> int:
     expanded = line.expandtabs()
     return len(expanded) - len(expanded.lstrip())
+
+
+def _pushed(said: str, after: str, width: int) -> bool:
+    """Prose whose next word did not fit: a wrap even where the other lines are fields or headings."""
+    word = after.split()[0]
+    small = sum(part in COMMON for part in words(said))
+    prose = width >= PROSE_WIDTH and small >= PROSE_WORDS and word.isalpha() and not COLUMNS.search(said + after)
+    return prose and len(said) + 1 + len(word) > width
 
 
 def _goes_on(said: str, after: str) -> bool:
