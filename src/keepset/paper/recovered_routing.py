@@ -193,6 +193,12 @@ EXPERIMENT = Experiment(
     claims=recovered_claims,
     reports=(Report("tab:recovered", "chains", recovered_routing_table),),
     differences=(
+        *(
+            Difference(
+                f"tab:recovered, {TITLES[name][0]}, routed chains", TITLES[name][1][0], chains_of(name), "not tested"
+            )
+            for name in ("singletons_budget", "saliency")
+        ),
         Difference(
             "tab:recovered, + verified delta prefix, routed chains",
             "0.73",
