@@ -81,20 +81,7 @@ def test_every_training_problem_is_measured_on_chains_of_its_own_order(untrained
         }
         for record in range(3):
             assert results.value("recall", mixture=mixture, teacher=teachers[0], arm="annotated", record=record) == 1
-    assert not tables(experiment, results), "whether a teacher follows chains stands in its own evaluation"
-    asked = run_result(
-        "teachers",
-        "smoke",
-        0.0,
-        at={"mixture": "pointers-first", "teacher": 0},
-        config={},
-        seeds={},
-        counts={},
-        metrics=[share("accuracy", 2, 4, condition="multihop_pointers_first_chains")],
-    )
-    (table,) = tables(experiment, Results({**results.runs, "teachers/pointers-first-0": asked})).values()
-    among_chains = [row[-1] for row in table.rows if row]
-    assert [bool(said) for said in among_chains[:4]] == [True, False, True, False], "one teacher of the first was asked"
+    (table,) = tables(experiment, results).values()
     assert [row[1] for row in table.rows if row] == [
         *("pointers-first-0", "pointers-first-1", "range of 2", "paper-chains-0", "paper-chains-2", "range of 2"),
         *("paper-chains-long-2", "five-task-0", "five-task-1", "range of 2"),

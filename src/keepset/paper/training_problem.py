@@ -21,7 +21,7 @@ from keepset.paper.experiment import Experiment, Jobs, Report, run_result
 from keepset.paper.labelled import RUN, Labelled
 from keepset.paper.oracles import layer_scores, selections
 from keepset.paper.redundant import nonces
-from keepset.paper.result import At, Metric, RunResult
+from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.routed import chain_blocks, chain_recall, family_scores, routed_correct, routed_probe, top_blocks
 from keepset.paper.statistics import share
@@ -125,12 +125,6 @@ COLUMNS = {
     "random": ("Random", "0.04–0.08"),
 }
 """Arm -> title, the paper's range over the four teachers that learned chains."""
-CROWDED = {
-    MULTIHOP: "multihop_pointers_first_chains",
-    "multihop": "multihop_chains",
-    "multihop_hardened": "multihop_hardened",
-}
-"""What a teacher is asked -> the same order with two more chains in sight."""
 PAPER_RECALL = "1.00/0.00–0.99/1.00"
 """Of the paper's imitation routers; it has none of the oracle."""
 
@@ -154,36 +148,22 @@ def record_recall(results: Results, mixture: str, teacher: int, arm: str) -> lis
     return [results.value("recall", mixture=mixture, teacher=teacher, arm=arm, record=i) for i in range(CHAIN)]
 
 
-def crowded(results: Results, mixture: str, teacher: int) -> Metric | None:
-    """Dense accuracy with three chains in sight; None where the teacher was not asked."""
-    at: At = {"mixture": mixture, "teacher": teacher, "condition": CROWDED[PROBLEMS[mixture].condition]}
-    evaluated = results.of("teachers")
-    return None if evaluated.select("accuracy", **at).empty else evaluated.metric("accuracy", **at)
-
-
-def problems_table(every: Results) -> Table:
+def problems_table(results: Results) -> Table:
     """Every teacher with intervals, then the range of each problem, then the paper's."""
-    results = every.of(NAME)
     rows: list[tuple[str, ...]] = []
     for mixture, problem in PROBLEMS.items():
         teachers = teachers_of(results, mixture)
-        among_chains = [crowded(every, mixture, teacher) for teacher in teachers]
         found = {arm: [routed(results, mixture, teacher, arm) for teacher in teachers] for arm in COLUMNS}
         recalls = [record_recall(results, mixture, teacher, "attention_max") for teacher in teachers]
         for i, teacher in enumerate(teachers):
             cells = (with_interval(found[arm][i]) for arm in COLUMNS)
-            others = "" if (asked := among_chains[i]) is None else with_interval(asked)
-            recall = "/".join(f"{r:.2f}" for r in recalls[i])
-            rows.append((problem.title, f"{mixture}-{teacher}", *cells, recall, others))
+            rows.append((problem.title, f"{mixture}-{teacher}", *cells, "/".join(f"{r:.2f}" for r in recalls[i])))
         if len(teachers) > 1:
             ranges = (spread([metric.value for metric in found[arm]]) for arm in COLUMNS)
             recall = "/".join(spread(values) for values in zip(*recalls, strict=True))
-            asked_all = [metric.value for metric in among_chains if metric is not None]
-            rows.append(
-                (problem.title, f"range of {len(teachers)}", *ranges, recall, spread(asked_all) if asked_all else "")
-            )
+            rows.append((problem.title, f"range of {len(teachers)}", *ranges, recall))
         rows += [()] * bool(teachers)
-    rows.append(("the paper's", "range of 4", *(paper for _, paper in COLUMNS.values()), PAPER_RECALL, "–"))
+    rows.append(("the paper's", "range of 4", *(paper for _, paper in COLUMNS.values()), PAPER_RECALL))
     run = results.run()
     return Table(
         name="training-problem",
@@ -193,23 +173,14 @@ def problems_table(every: Results) -> Table:
             f"{run.config['n_blocks']} are kept (the paper: of 32). Recall: how often the three most attended blocks "
             "(max heads) hold the first pointer/second pointer/value. Best layer is post hoc, an upper bound."
         ),
-        columns=(
-            "Training",
-            "Teacher",
-            *(title for title, _ in COLUMNS.values()),
-            "Recall of attention",
-            "Dense, three chains",
-        ),
+        columns=("Training", "Teacher", *(title for title, _ in COLUMNS.values()), "Recall of attention"),
         rows=tuple(rows),
         notes=(
             f"n = {run.counts['examples']} examples per teacher, {run.scale} scale; 95 % intervals in brackets.",
             "Chain alone: only the three annotated records are visible. Chain and the next records: the record that "
             "stands after each of them is visible too. Chain among other records: nothing is hidden, but every record "
             "outside the chain is overwritten by an unrelated one. Low in the first and high in the others: the chain "
-            "is read, but what a pointer says is joined at the first token after it.",
-            "Dense, three chains: the whole context with two more chains in it (tab-app-teachers' examples). A third "
-            "right is the end of some chain: teachers that only ever saw one chain find its end without following "
-            "the record that is asked for.",
+            "is followed, but what a pointer says is joined at the first token after it.",
             "No room: a pointer fills its block, so the first token after it belongs to the next record and is hidden "
             "with it. Room: a filler token follows it inside its block, as in the paper's blocks of eight.",
             "The paper's recall is of its imitation routers.",
@@ -297,8 +268,6 @@ EXPERIMENT = Experiment(
     place=39,
     jobs=jobs,
     teachers=every_teacher(*PROBLEMS),
-    reports=(
-        Report("What the training problem does to attention", "chains", problems_table, ("teachers",), beyond=True),
-    ),
+    reports=(Report("What the training problem does to attention", "chains", problems_table, beyond=True),),
     claims=problem_claims,
 )
