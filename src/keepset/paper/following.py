@@ -13,7 +13,7 @@ from keepset.blocks import Example
 from keepset.paper.claim import Claim, every_claim
 from keepset.paper.dense import evaluation_batch, evaluation_seed
 from keepset.paper.experiment import Experiment, Jobs, Report, run_result
-from keepset.paper.result import RunResult
+from keepset.paper.result import At, RunResult
 from keepset.paper.results import Results
 from keepset.paper.statistics import share
 from keepset.paper.table import Table, with_interval
@@ -85,7 +85,7 @@ def following_table(results: Results) -> Table:
     rows: list[tuple[str, ...]] = []
     for mixture, (one, three) in CONDITIONS.items():
         for teacher in sorted(results.select("named", mixture=mixture, condition=one, end=ENDS[0])["teacher"]):
-            at = {"mixture": mixture, "teacher": int(teacher)}
+            at: At = {"mixture": mixture, "teacher": int(teacher)}
             rows.append(
                 (
                     f"{mixture}-{teacher}",
