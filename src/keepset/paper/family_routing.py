@@ -232,7 +232,11 @@ def family_routing_table(results: Results) -> Table:
         ),
         columns=("Label the router learned from", "Keeps a whole chain", "Answers, rest masked", "Answers, rest nonce"),
         rows=tuple(rows),
-        notes=(training_note(run),),
+        notes=(
+            training_note(run),
+            "The teacher learned from one chain and does not follow the one it is asked for (following). Nonce records "
+            "put another chain in sight: the last column asks more of it than it has learned, whatever is kept.",
+        ),
     )
 
 
