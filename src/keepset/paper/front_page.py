@@ -15,6 +15,10 @@ BEGIN, END = "<!-- results: written by keepset report -->\n", "<!-- end of resul
 
 LINES = {
     "Multi-hop: causal routers at 0.95": "Routers trained on evidence keep whole chains of facts, on every teacher",
+    "Multi-hop: imitation moves across teachers": "Routers trained on attention keep them or not, depending on the teacher",
+    "Teachers that learned from one chain follow": (
+        "… and the teachers follow the chain they are asked for, among others (not in the paper)"
+    ),
     "Unique retrieval: evidence sets agree across teachers better than adaptive attention": (
         "Trained twice, models agree on what is evidence, and not on what they attend to (where attention starts sharp)"
     ),

@@ -174,12 +174,16 @@ def recovered_claims(results: Results) -> list[Claim]:
     if "floored" not in results.coordinates("estimator"):
         return []
     claims = []
-    for condition, bar, paper in ((MULTIHOP, 0.95, "0.98"), ("unique", 0.95, "0.97"), ("latest_write", 0.85, "0.91")):
+    for condition, words, bar, paper in (
+        (MULTIHOP, "chains", 0.95, "0.98"),
+        ("unique", "unique retrieval", 0.95, "0.97"),
+        ("latest_write", "latest write", 0.85, "0.91"),
+    ):
         routers = [
             results.metric("routed", estimator="floored", condition=condition, router_seed=seed)
             for seed in results.coordinates("router_seed")
         ]
-        title = f"Routers on recovered labels (floored), {condition}: {bar} or more"
+        title = f"Routers on recovered labels (floored), {words}: {bar} or more"
         n = f"{len(routers)} routers × {routers[0].n} examples"
         claims.append(every_claim(title, paper, routers, bar, n))
     return claims
