@@ -15,7 +15,7 @@ BEGIN, END = "<!-- results: written by keepset report -->\n", "<!-- end of resul
 
 LINES = {
     "Multi-hop: causal routers at 0.95": "Routers trained on evidence keep whole chains of facts, on every teacher",
-    "Multi-hop: imitation moves across teachers": "Routers trained on attention keep them or not, depending on the teacher",
+    "Multi-hop: imitation moves across teachers": "Routers trained on attention keep them or not, by teacher",
     "Teachers that learned from one chain follow": (
         "… and the teachers follow the chain they are asked for, among others (not in the paper)"
     ),
