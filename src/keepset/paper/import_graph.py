@@ -52,6 +52,7 @@ REPORTING = (
     "paper_map",
     "front_page",
     "claims_file",
+    "durations",
     "report",
     "pages",
     "import_graph",

@@ -40,7 +40,10 @@ from keepset.paper.testbed.tasks.nonce import nonce_blocks
 from keepset.paper.testbed.teachers.config import TeacherConfig
 
 NAME = "redundant"
-MIXTURES = (FIVE_TASK, "hardened-pointers-first")
+FOLLOWING = "hardened-pointers-first"
+"""Teachers that follow the chain they are asked for, among others: those that learned from one chain do not
+(``following``)."""
+MIXTURES = (FIVE_TASK, FOLLOWING)
 CONDITION = "multihop_redundant_pointers_first"
 EXAMPLES = {"smoke": 6, "small": 300, "paper": 300}
 SEARCHED = {"smoke": 3, "small": 300, "paper": 300}
@@ -185,8 +188,14 @@ def against_chains(name: str, subject: Labelled, found: list[FoundFamily], probe
 
 def teachers(results: Results) -> list[At]:
     """The coordinates of every teacher."""
-    every = {(str(run.at["mixture"]), int(run.at["teacher"])) for run in results.runs.values()}
-    return [{"mixture": mixture, "teacher": teacher} for mixture, teacher in sorted(every)]
+    every = {(MIXTURES.index(str(run.at["mixture"])), int(run.at["teacher"])) for run in results.runs.values()}
+    return [{"mixture": MIXTURES[place], "teacher": teacher} for place, teacher in sorted(every)]
+
+
+KINDS_NOTE = (
+    f"{FIVE_TASK} teachers learned from one chain and name the end of any; {FOLLOWING} ones follow the chain they are "
+    "asked for (following)."
+)
 
 
 def redundant_table(results: Results) -> Table:
@@ -230,7 +239,9 @@ def redundant_table(results: Results) -> Table:
         ),
         rows=tuple(rows),
         notes=(
-            f"n = {counts['examples']}; greedy and ours on the first {counts['searched']}, where the teacher answers.",
+            f"n = {counts['examples']}; greedy on the first {counts['searched']}, ours on those of them that a teacher "
+            "answers.",
+            KINDS_NOTE,
         ),
     )
 
@@ -279,6 +290,7 @@ def families_table(results: Results) -> Table:
             "n",
         ),
         rows=tuple(rows[:-1]),
+        notes=(KINDS_NOTE,),
     )
 
 
@@ -300,18 +312,19 @@ def redundant_claims(results: Results) -> list[Claim]:
 
     All bars were set before any of these teachers was searched.
     """
-    every = [at for at in teachers(results) if at["mixture"] == FIVE_TASK]
 
-    def of(what: str, **at: Coordinate) -> list[Metric]:
-        return [results.metric(what, **teacher, **at) for teacher in every]
+    def of(mixture: str, what: str, **at: Coordinate) -> list[Metric]:
+        return [results.metric(what, **place, **at) for place in teachers(results) if place["mixture"] == mixture]
 
     def n(found: list[Metric]) -> str:
-        fewest = min(metric.n for metric in found)
-        return f"{len(found)} teachers × {fewest} examples"
+        return f"{len(found)} teachers × {min(metric.n for metric in found)} examples"
 
-    enough = of("one_chain_suffices")
-    covering = {name: of("cover", label=name) for name in LABEL_BARS}
-    confirmed = of("family_cover", label="confirmed")
+    enough = of(FIVE_TASK, "one_chain_suffices")
+    covering = {name: of(FIVE_TASK, "cover", label=name) for name in LABEL_BARS}
+    confirmed = {
+        "every teacher": of(FIVE_TASK, "family_cover", label="confirmed"),
+        "every teacher that follows chains": of(FOLLOWING, "family_cover", label="confirmed"),
+    }
     return [
         every_claim(
             "Two chains to one answer: either alone is enough (0.95 or more), on every teacher",
@@ -330,12 +343,16 @@ def redundant_claims(results: Results) -> list[Claim]:
             )
             for name, (bar, paper) in LABEL_BARS.items()
         ),
-        every_claim(
-            f"Two chains to one answer: the family found holds a whole one on {FOUND_BAR} or more, on every teacher",
-            "not in it",
-            confirmed,
-            FOUND_BAR,
-            n(confirmed),
+        *(
+            every_claim(
+                f"Two chains to one answer: the family found holds a whole one on {FOUND_BAR} or more, on {where}",
+                "not in it",
+                found,
+                FOUND_BAR,
+                n(found),
+            )
+            for where, found in confirmed.items()
+            if found
         ),
     ]
 
