@@ -1,4 +1,4 @@
-"""Somebody's text on a terminal: shown, never obeyed."""
+"""Somebody's text on a terminal: shown, never obeyed; and how long something takes, in words."""
 
 import re
 
@@ -22,3 +22,11 @@ def one_line(text: str) -> str:
 def print_line(console: Console, text: str) -> None:
     """``text`` as one line that is neither marked up nor broken: it may hold a name somebody else chose."""
     console.print(one_line(text), markup=False, highlight=False, soft_wrap=True)
+
+
+def duration(seconds: float) -> str:
+    """In the largest unit of which there are two."""
+    for unit, size in (("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {unit}"
+    return f"{seconds:.0f} seconds"

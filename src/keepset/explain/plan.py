@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from keepset.interventions import Executor
 from keepset.labels.support import MOST_BLOCKS, PARTNERS, SupportEffort
+from keepset.terminal import duration
 from keepset.text.example import TextExample
 
 MAX_MINUTES = 10.0
@@ -108,13 +109,6 @@ def timings(model: PreTrainedModel, tokens: Tensor) -> tuple[float, float]:
     # the quicker one: another process may have had the processor
     whole, one = (min(seconds(width) for _ in range(TIMED)) for width in (tokens.shape[1], 1))
     return whole / tokens.shape[1], one
-
-
-def duration(seconds: float) -> str:
-    for unit, size in (("hours", 3600.0), ("minutes", 60.0)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.0f} {unit}"
-    return f"{seconds:.0f} seconds"
 
 
 @contextmanager

@@ -4,12 +4,12 @@ import math
 from dataclasses import dataclass
 
 from keepset.explain.explanation import MAX_NEW_TOKENS, explain
-from keepset.explain.plan import Plan, duration, make_plan
+from keepset.explain.plan import Plan, make_plan
 from keepset.explain.report import Report
 from keepset.explore.explorer import Explorer, Limits, Progress, watched
 from keepset.interventions import Ask, Fast
 from keepset.labels.support import SupportEffort
-from keepset.terminal import one_line
+from keepset.terminal import duration, one_line
 from keepset.text.example import NOT_YET, text_example
 
 

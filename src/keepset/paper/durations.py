@@ -7,9 +7,9 @@ deleted ``results/`` and ``teachers/`` to make everything anew.
 from collections.abc import Collection
 from pathlib import Path
 
-from keepset.explain.plan import duration
 from keepset.files import Frozen, read_record
 from keepset.paper.results import Results
+from keepset.terminal import duration
 
 TRACKED = Path("docs") / "results" / "durations.json"
 
