@@ -27,6 +27,7 @@ SEEDS = {
     "five-task": FIVE,
     "paper-chains": (0, 2),
     "paper-chains-long": (2,),
+    "paper-sizes": (0,),
     "hardened": (0, 1),
     "hardened-pointers-first": (0, 1),
 }
@@ -127,6 +128,7 @@ TASKS = {
     "five-task": (*SINGLE_RECORD, "multihop", "aggregation"),
     "paper-chains": (*SINGLE_RECORD, "multihop_pointers_first", "aggregation"),
     "paper-chains-long": (*SINGLE_RECORD, "multihop_pointers_first", "aggregation"),
+    "paper-sizes": (*SINGLE_RECORD, "multihop_pointers_first", "aggregation"),
     "hardened": (*SINGLE_RECORD, "multihop_hardened", "aggregation"),
     "hardened-pointers-first": (*SINGLE_RECORD, "multihop_hardened", "aggregation"),
 }

@@ -21,6 +21,7 @@ MIXTURES = {
     "pointers-first": PAPER_CHAINS,
     "paper-chains": PAPER_CHAINS,
     "paper-chains-long": PAPER_CHAINS,
+    "paper-sizes": PAPER_CHAINS,
     "hardened": HARDENED,
     "hardened-pointers-first": HARDENED,
 }
@@ -28,8 +29,9 @@ MIXTURES = {
 small scale. ``paper-records``: as many records, keys and values as the paper, attention sharp from the start, a few
 very short contexts.
 ``pointers-first``: the paper's chains, pointers first, one in a context. ``paper-chains`` and ``paper-chains-long``:
-the same in blocks that a pointer fills, on short contexts first or trained longer. ``hardened-pointers-first``:
-hardened chains learned from chains with the pointers first instead of the value, with room after a pointer."""
+the same in blocks that a pointer fills, on short contexts first or trained longer. ``paper-sizes``: ``pointers-first``
+with as many records, keys and values as the paper. ``hardened-pointers-first``: hardened chains learned from chains
+with the pointers first instead of the value, with room after a pointer."""
 
 
 PAPER_VOCABULARY = Vocabulary(families=16, members=16, values=64)
@@ -132,16 +134,25 @@ SMALL_STAGES: dict[str, tuple[Stage, ...]] = {
         Stage(until=540, n_blocks=16, mixture=ONE_CHAIN),
         Stage(until=1_440, n_blocks=16, mixture=ALL_WITH_ONE_CHAIN),
     ),
+    "paper-sizes": (
+        Stage(until=250, n_blocks=8, mixture=COUNTING.mixture),
+        Stage(until=750, n_blocks=16, mixture=ONE_CHAIN),
+        Stage(until=950, n_blocks=32, mixture=ONE_CHAIN),
+        Stage(until=1_600, n_blocks=32, mixture=ALL_WITH_ONE_CHAIN),
+    ),
     "hardened": shuffled_in_the_end("multihop_1hop", "multihop_chains"),
     "hardened-pointers-first": shuffled_in_the_end("multihop_1hop_pointers_first", "multihop_pointers_first_chains"),
 }
 """From easy to hard. Chains begin with one hop among five, then three chains, then (hardened) any order."""
 
+LARGE_VOCABULARY = ("paper-records", "paper-sizes")
+"""Mixtures of the small scale with the paper's keys and values."""
+
 SHARP_START = {"paper-records": 5.0}
 """How many times sharper than usual attention starts, where it does. The paper's attention is on 13 to 15 of 32 blocks
 when training ends; one that starts soft is still on four fifths of them here. Eight was too much to learn from."""
 
-ROOM_AFTER_A_POINTER = ("pointers-first", "hardened-pointers-first")
+ROOM_AFTER_A_POINTER = ("pointers-first", "paper-sizes", "hardened-pointers-first")
 """Mixtures of the small scale whose blocks are wider than a pointer, as the paper's are."""
 
 SMALL_DECAY_START = {
@@ -151,6 +162,7 @@ SMALL_DECAY_START = {
     "pointers-first": 640,
     "paper-chains": 640,
     "paper-chains-long": 960,
+    "paper-sizes": 1_070,
     "hardened": 1_200,
     "hardened-pointers-first": 1_200,
 }
@@ -173,7 +185,7 @@ def small(mixture: str, seed: int) -> TeacherConfig:
         preset="small",
         mixture=mixture,
         seed=seed,
-        vocabulary=PAPER_VOCABULARY if mixture == "paper-records" else Vocabulary(families=8, members=12, values=16),
+        vocabulary=PAPER_VOCABULARY if mixture in LARGE_VOCABULARY else Vocabulary(families=8, members=12, values=16),
         n_blocks=stages[-1].n_blocks,
         block_width=6 if mixture in ROOM_AFTER_A_POINTER else 5,
         batch=48,
