@@ -16,7 +16,7 @@ from keepset.paper.evidence.about import DEV, KINDS, OTHER, OWN, SAME, TUNE, ask
 from keepset.paper.evidence.claims import at_least, at_most, nothing_better
 from keepset.paper.evidence.found import FOLDER as FOUND_FOLDER
 from keepset.paper.evidence.found import GIVEN, OWN_REPLY, passages
-from keepset.paper.evidence.measure import told
+from keepset.paper.evidence.measure import told, truth_of
 from keepset.paper.evidence.paired import paired_table
 from keepset.paper.evidence.replies import PARAGRAPH_REPLIES, REPLIES, SENTENCES, article_questions, article_units
 from keepset.paper.evidence.reply_tables import among, replies_table, reply_kinds_table
@@ -97,11 +97,32 @@ def test_every_tool_has_every_question_once(results: Results, data: Path) -> Non
                 continue
             pool = Pool(results, "tiny", questions, tool)
             assert pool.share("first").n == pool.mean("drop", top=3).n == n
-        assert (Pool(results, "tiny", SQUAD, tool).mean("tokens").value == 0) == (tool == "bm25")
+        assert (Pool(results, "tiny", SQUAD, tool).cost("tokens").value == 0) == (tool == "bm25")
+
+
+def test_costs_are_of_the_parts_in_which_every_tool_read_for_itself(results: Results) -> None:
+    pool = Pool(results, "tiny", SQUAD, KEEPSET)
+    assert pool.parts == [0, 1]
+    assert pool.parts_with("seconds") == pool.parts_with("tokens") == [0]
+    assert pool.cost("tokens").n == 2
+    assert any("on the first 2 questions every tool read for itself" in note for note in squad_table(results).notes)
+
+
+def test_tools_say_the_same_of_what_others_have_read(data: Path) -> None:
+    (setting,) = run.settings("smoke")
+    model, tokenizer = setting.loaded()
+    unit = run.part_units(setting, data, SQUAD)[0]
+    fresh, shared = (truth_of(unit, model, tokenizer, shared=shared).task for shared in (False, True))
+    for name, make in TOOLS.items():
+        if name in PEERS and not peers_installed():
+            continue
+        tool = make(model, tokenizer)
+        assert tool(shared).scores == pytest.approx(tool(fresh).scores, abs=1e-4), name
+        assert tool(shared).chosen == tool(fresh).chosen, name
 
 
 def test_keepset_reads_less_than_tools_that_ablate(results: Results) -> None:
-    tokens = {tool: Pool(results, "tiny", SQUAD, tool).mean("tokens").value for tool in TOOLS if tool not in PEERS}
+    tokens = {tool: Pool(results, "tiny", SQUAD, tool).cost("tokens").value for tool in TOOLS if tool not in PEERS}
     assert tokens[KEEPSET] <= tokens["keepset exact"]
     assert tokens["leave-one-out"] < tokens["arc-jsd"], "the same question, with common beginnings read once"
 
@@ -125,7 +146,7 @@ def test_a_reply_to_a_question_of_25_sentences_is_explained(results: Results) ->
     for what in ("right", "named", "pointed", "either", "quick"):
         assert pool.share(what).n == 1
     assert pool.share("either").value == max(pool.share("named").value, pool.share("pointed").value)
-    assert pool.mean("tokens").value > SENTENCES
+    assert pool.cost("tokens").value > SENTENCES
 
 
 def test_own_replies_are_told_apart_by_whether_they_are_right(results: Results) -> None:

@@ -83,10 +83,11 @@ def nothing_better(results: Results, model: str, ours: Pool) -> Claim:
     for tool in rivals:
         theirs = Pool(results, model, SQUAD, tool)
         common = [part for part in theirs.parts if part in ours.parts]
-        if not common:
+        costed = set(common) & set(ours.parts_with("seconds")) & set(theirs.parts_with("seconds"))
+        if not costed:
             continue
         common_questions.append(ours.share("first", common).n)
-        if theirs.mean("seconds", common).value >= ours.mean("seconds", common).value:
+        if theirs.cost("seconds", costed).value >= ours.cost("seconds", costed).value:
             continue
         for what in ("first", "exactly"):
             mine, other = (pool.share(what, common).each or "" for pool in (ours, theirs))

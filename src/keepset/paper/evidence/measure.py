@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist, fmean, stdev
 
 from scipy.stats import spearmanr
@@ -15,7 +15,7 @@ from keepset.labels.worth import Answer
 from keepset.paper.bench.engine.run import spend
 from keepset.paper.bench.engine.tally import Spent
 from keepset.paper.evidence.tools import Found, Tool
-from keepset.paper.evidence.units import RUN, Task, Unit
+from keepset.paper.evidence.units import RUN, Shared, Task, Unit
 from keepset.paper.result import Coordinate, Metric
 from keepset.paper.statistics import share
 from keepset.statistics import CONFIDENCE
@@ -50,11 +50,15 @@ class Truth:
         return float(spearmanr(predicted, found).statistic)
 
 
-def truth_of(unit: Unit, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, halves: int = HALVES) -> Truth:
+def truth_of(
+    unit: Unit, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, halves: int = HALVES, shared: bool = False
+) -> Truth:
+    """``shared``: tools read what no other has read yet, so that nothing can be told of what each would cost."""
     task = Task(unit, tokenizer)
     rng = random.Random(seeds.INTERVENTION.seed(RUN, unit.number))
     masks = [frozenset(rng.sample(range(task.n_blocks), task.n_blocks // 2)) for _ in range(halves)]
-    return Truth(task, Answer(task.example, Fast(model)), masks)
+    answer = Answer(task.example, Fast(model))
+    return Truth(replace(task, shared=Shared(answer)) if shared else task, answer, masks)
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,8 @@ class Outcome:
 
     gold: KeepSet
     found: Found
-    spent: Spent
+    spent: Spent | None
+    """None where other tools had read for it."""
     drops: tuple[float, ...]
     """Nats lost without the best 1 and 3 sentences."""
     datamodelling: float | None
@@ -108,7 +113,13 @@ def outcome(tool: Tool, truth: Truth, model: PreTrainedModel) -> Outcome:
     (found,) = told
     order = sorted(range(task.n_blocks), key=lambda i: -found.scores[i])
     drops = tuple(truth.drop(frozenset(order[:top])) for top in TOPS)
-    return Outcome(task.unit.gold, found, spent, drops, truth.datamodelling(found.scores) if truth.halves else None)
+    return Outcome(
+        gold=task.unit.gold,
+        found=found,
+        spent=None if task.shared else spent,
+        drops=drops,
+        datamodelling=truth.datamodelling(found.scores) if truth.halves else None,
+    )
 
 
 def metrics(outcomes: Sequence[Outcome]) -> Iterator[Metric]:
@@ -122,8 +133,9 @@ def metrics(outcomes: Sequence[Outcome]) -> Iterator[Metric]:
     yield mean("size", [len(outcome.found.chosen) for outcome in outcomes])
     for place, top in enumerate(TOPS):
         yield mean("drop", [outcome.drops[place] for outcome in outcomes], top=top)
-    yield mean("seconds", [outcome.spent.seconds for outcome in outcomes])
-    yield mean("tokens", [outcome.spent.tokens for outcome in outcomes])
+    if costs := [outcome.spent for outcome in outcomes if outcome.spent is not None]:
+        yield mean("seconds", [spent.seconds for spent in costs])
+        yield mean("tokens", [spent.tokens for spent in costs])
 
 
 def told(what: str, right: Sequence[bool], **at: Coordinate) -> Metric:

@@ -41,5 +41,6 @@ def beside(ours: Pool, theirs: Pool) -> tuple[str, ...]:
         pairs = list(zip(*(pool.each or "" for pool in pools), strict=True))
         wins, losses = pairs.count(("1", "0")), pairs.count(("0", "1"))
         cells += [", ".join(f"{pool.value:.2f}" for pool in pools), f"{wins}, {losses}; {sign_test(wins, losses):.2g}"]
-    seconds = (theirs.mean("seconds"), ours.mean("seconds", theirs.parts))
-    return *cells, ", ".join(f"{mean.value:.1f}" for mean in seconds)
+    costed = set(theirs.parts_with("seconds")) & set(ours.parts_with("seconds"))
+    seconds = (pool.cost("seconds", costed) for pool in (theirs, ours))  # read only where there are any
+    return *cells, ", ".join(f"{mean.value:.1f}" for mean in seconds) if costed else ""

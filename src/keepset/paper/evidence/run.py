@@ -63,6 +63,9 @@ class Setting(Frozen):
     """At most so many questions of each half of the passages that nobody wrote for keepset."""
     part: int = 20
     """Questions of one file."""
+    costed: int | None = None
+    """In so many parts every tool reads for itself, so that its cost can be told (None: in all). In the others tools
+    share what was read: a large model takes hours otherwise."""
     halves: int = HALVES
     """Random half-masks of the linear datamodelling score; they cost more than all of keepset, so none for a large
     model."""
@@ -92,6 +95,7 @@ def settings(scale: str) -> tuple[Setting, ...]:
                 paragraph_replies=2,
                 found=3,
                 part=2,
+                costed=1,
             ),
         )
     return (
@@ -125,8 +129,10 @@ def settings(scale: str) -> tuple[Setting, ...]:
             questions=60,
             tuning=0,
             fresh=0,
-            two_hop=60,
+            two_hop=0,
+            documents=0,
             replies=0,
+            costed=1,
             halves=0,
         ),
     )
@@ -214,7 +220,8 @@ def part_truths(setting: Setting, data: Path, questions: str, part: int) -> list
     """The questions of a part, with what has been read of them so far."""
     model, tokenizer = setting.loaded()
     chosen = part_units(setting, data, questions)[part * setting.part : (part + 1) * setting.part]
-    return [truth_of(unit, model, tokenizer, setting.halves) for unit in chosen]
+    shared = setting.costed is not None and part >= setting.costed
+    return [truth_of(unit, model, tokenizer, setting.halves, shared) for unit in chosen]
 
 
 def part_units(setting: Setting, data: Path, questions: str) -> list[Unit]:

@@ -67,6 +67,16 @@ class Pool:
     def mean(self, what: str, parts: Sequence[int] | None = None, **at: Coordinate) -> Metric:
         return pooled_mean(what, self._each(what, parts, **at))
 
+    def parts_with(self, what: str) -> list[int]:
+        """Parts in which it was measured: costs and the linear datamodelling score are not, everywhere."""
+        read = set(self.results.select(what, **self.at)["part"])
+        return [part for part in self.parts if part in read]
+
+    def cost(self, what: str, among: Collection[int] | None = None) -> Metric:
+        """Seconds or tokens, where every tool read for itself; ``among``: of these parts."""
+        measured = self.parts_with(what)
+        return self.mean(what, measured if among is None else [part for part in measured if part in among])
+
     def _each(self, what: str, parts: Sequence[int] | None, **at: Coordinate) -> list[Metric]:
         wanted = self.parts if parts is None else parts
         return [self.results.metric(what, part=part, **self.at, **at) for part in wanted]
@@ -93,6 +103,11 @@ def mean(what: str, how: str) -> Callable[[Pool], str]:
     return lambda pool: format(pool.mean(what).value, how)
 
 
+def cost(what: str, how: str) -> Callable[[Pool], str]:
+    """A mean over the questions on which costs were measured."""
+    return lambda pool: format(pool.cost(what).value, how) if pool.parts_with(what) else ""
+
+
 def drop(top: int) -> Callable[[Pool], str]:
     """Nats lost with the best ``top`` sentences."""
     return lambda pool: with_interval(pool.mean("drop", top=top))
@@ -100,8 +115,7 @@ def drop(top: int) -> Callable[[Pool], str]:
 
 def correlation(pool: Pool) -> str:
     """The linear datamodelling score, where random masks were read."""
-    read = set(pool.results.select("datamodelling", **pool.at)["part"])
-    return with_interval(pool.mean("datamodelling")) if read.issuperset(pool.parts) else ""
+    return with_interval(pool.mean("datamodelling")) if pool.parts_with("datamodelling") == pool.parts else ""
 
 
 def asked(pool: Pool) -> str:
@@ -109,7 +123,7 @@ def asked(pool: Pool) -> str:
 
 
 SIZE: Cells = {"sentences": mean("size", ".1f")}
-SECONDS: Cells = {"CPU s": mean("seconds", ".2f")}
+SECONDS: Cells = {"CPU s": cost("seconds", ".2f")}
 
 
 def tool_table(
@@ -146,7 +160,7 @@ SQUAD_CELLS: Cells = {
     "drop, top 3": drop(3),
     "LDS": correlation,
     **SECONDS,
-    "tokens": mean("tokens", ",.0f"),
+    "tokens": cost("tokens", ",.0f"),
 }
 
 
@@ -169,8 +183,23 @@ def squad_table(results: Results) -> Table:
             "ContextCite is its own package, without rows that it draws twice, common beginnings, the loss and logits "
             "that it does not read: no score changes, and it is far cheaper than as installed, the last row.",
             "Tools that cost more were asked fewer questions; evidence-squad-paired compares on the same ones.",
+            *shared_notes(results),
         ),
     )
+
+
+def shared_notes(results: Results) -> list[str]:
+    """One line per model of which tools shared readings."""
+    found = []
+    for model in models(results):
+        pools = [pool for tool in SHOWN if (pool := Pool(results, model, SQUAD, tool))]
+        if any(pool.parts_with("seconds") != pool.parts for pool in pools):
+            fewest = min(pool.cost("seconds").n for pool in pools if pool.parts_with("seconds"))
+            found.append(
+                f"{model}: on the first {fewest} questions every tool read for itself, and seconds and tokens are of "
+                "those; on the others a tool was given what another had read."
+            )
+    return found
 
 
 def articles_table(results: Results) -> Table:

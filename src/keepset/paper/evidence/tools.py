@@ -28,7 +28,6 @@ from keepset.blocks import KeepSet, Span
 from keepset.interventions import Fast
 from keepset.labels.about import about_blocks
 from keepset.labels.support import SupportEffort, find_support
-from keepset.labels.worth import Answer
 from keepset.paper.bench.engine import peers
 from keepset.paper.evidence.units import Task
 from keepset.readouts import input_saliency, window_attention
@@ -73,7 +72,7 @@ def keepset_support(effort: SupportEffort, model: PreTrainedModel, tokenizer: Pr
     executor = Fast(model)
 
     def tool(task: Task) -> Found:
-        support = find_support(Answer(task.example, executor), effort=effort)
+        support = find_support(task.answer(executor), effort=effort)
         lost = support.carried or (0.0,) * task.n_blocks
         scores = tuple(alone + hidden for alone, hidden in zip(support.restored, lost, strict=True))
         return Found(scores, support.evidence)
@@ -84,14 +83,14 @@ def keepset_support(effort: SupportEffort, model: PreTrainedModel, tokenizer: Pr
 def pointed_at(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Tool:
     """What ``keepset explain`` says the question points at: no answer is read, so it works before there is one."""
     executor = Fast(model)
-    return lambda task: half_of_best([about.value for about in about_blocks(Answer(task.example, executor), tokenizer)])
+    return lambda task: half_of_best([about.value for about in about_blocks(task.answer(executor), tokenizer)])
 
 
 def leave_one_out(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Tool:
     executor = Fast(model)
 
     def tool(task: Task) -> Found:
-        answer = Answer(task.example, executor)
+        answer = task.answer(executor)
         every = answer.everything
         full, *without = (float(found.sum()) for found in answer.read([every, *(every - {i} for i in sorted(every))]))
         drops = tuple(full - hidden for hidden in without)
@@ -151,7 +150,8 @@ def divergence(one: Tensor, other: Tensor) -> float:
 
 def contextcite(ablations: int, sparing: bool, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Tool:
     def tool(task: Task) -> Found:
-        score = peers.context_cite(model, tokenizer, CITE_BATCH, ablations, lambda _: task.pieces(), sparing)
+        read = None if task.shared is None else task.shared.ablated
+        score = peers.context_cite(model, tokenizer, CITE_BATCH, ablations, lambda _: task.pieces(), sparing, read)
         return half_of_best(score(task.example))
 
     return tool

@@ -1,7 +1,7 @@
 """What is asked: a text cut into sentences, a question, its answer, and the sentences that hold it."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -9,7 +9,9 @@ from transformers import PreTrainedTokenizerBase
 
 from keepset import seeds
 from keepset.blocks import KeepSet
-from keepset.paper.bench.engine.peers import Pieces
+from keepset.interventions import Executor
+from keepset.labels.worth import Answer
+from keepset.paper.bench.engine.peers import Ablated, Pieces
 from keepset.paper.evidence.two_hop import two_hop_document
 from keepset.text.example import TextExample, text_example
 from keepset.text.prompt import SEPARATOR
@@ -39,11 +41,25 @@ class Unit:
 
 
 @dataclass(frozen=True)
+class Shared:
+    """What tools have read of a question so far, for those that come after them."""
+
+    answer: Answer
+    ablated: Ablated = field(default_factory=Ablated)
+
+
+@dataclass(frozen=True)
 class Task:
     """A question as a model reads it."""
 
     unit: Unit
     tokenizer: PreTrainedTokenizerBase
+    shared: Shared | None = None
+    """None: every tool reads for itself, so that what it costs can be told."""
+
+    def answer(self, executor: Executor) -> Answer:
+        """The gold answer under keep sets."""
+        return Answer(self.example, executor) if self.shared is None else self.shared.answer
 
     @cached_property
     def example(self) -> TextExample:

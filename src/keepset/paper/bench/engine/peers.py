@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
@@ -93,6 +94,24 @@ def captum_ablation(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, 
     return score
 
 
+@dataclass
+class Ablated:
+    """What ContextCite has read of one question. Its random halves have numbers: the first of many are those of few."""
+
+    masks: Any = None
+    """(``ABLATIONS``, N)"""
+    logit_probs: Any = None
+    """(``ABLATIONS``, A)"""
+
+    def give(self, citer: Any, ablations: int) -> None:
+        """Reads as many as it does by default, once; ``citer`` then has the first ``ablations`` of them."""
+        if self.masks is None:
+            self.masks, self.logit_probs = citer._masks, citer._logit_probs
+        citer._cache["reg_masks"], citer._cache["reg_logit_probs"] = (
+            read[:ablations] for read in (self.masks, self.logit_probs)
+        )
+
+
 def context_cite(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -100,11 +119,14 @@ def context_cite(
     ablations: int = ABLATIONS,
     cut: Cut = record_pieces,
     sparing: bool = False,
+    read: Ablated | None = None,
 ) -> Score:
     """A sparse linear model of the answer's log-odds, fitted to random halves of the records.
 
-    ``sparing``: without the work that does not change its numbers, see ``SparingModel``.
+    ``sparing``: without the work that does not change its numbers, see ``SparingModel``. ``read``: what was read of the
+    same example before, by this number of ablations or another.
     """
+    drawn = ablations if read is None else ABLATIONS
     peer = load_context_cite()
     padded = copy.deepcopy(tokenizer)  # it sets the padding of the tokenizer it is given
     padded.padding_side = "left"
@@ -136,8 +158,8 @@ def context_cite(
             padded,
             "".join(sentences),
             question,
-            num_ablations=ablations,
-            batch_size=ablations if sparing else batch_size,
+            num_ablations=drawn,
+            batch_size=drawn if sparing else batch_size,
             prompt_template=f"{{context}}{between}{{query}}",
             partitioner=Records(sentences),
         )
@@ -151,6 +173,8 @@ def context_cite(
         if tuple(citer._response_ids[-len(example.answer) :]) != example.answer:
             raise ValueError("ContextCite: expected its response to end in the example's answer tokens")
         with quiet():
+            if read is not None:
+                read.give(citer, ablations)
             weights = citer.get_attributions(len(opening), len(opening) + len(answer), verbose=False)
         return [float(weight) for weight in weights]
 
