@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from keepset.cli import app
 from keepset.paper.bench.engine import peers
+from keepset.paper.bench.engine.run import spend
 from keepset.paper.bench.models import TINY
 from keepset.paper.claim import FAILS, HOLDS, OPEN
 from keepset.paper.evidence import run
@@ -119,6 +121,8 @@ def test_tools_say_the_same_of_what_others_have_read(data: Path) -> None:
         tool = make(model, tokenizer)
         assert tool(shared).scores == pytest.approx(tool(fresh).scores, abs=1e-4), name
         assert tool(shared).chosen == tool(fresh).chosen, name
+        if name not in ("attention", GRADIENT, AS_INSTALLED):
+            assert spend(model, partial(tool, shared)).tokens == 0, f"{name} read something twice"
 
 
 def test_keepset_reads_less_than_tools_that_ablate(results: Results) -> None:

@@ -12,6 +12,7 @@ from keepset import seeds
 from keepset.blocks import KeepSet
 from keepset.interventions import Fast
 from keepset.labels.worth import Answer
+from keepset.paper.bench.engine.peers import Rows
 from keepset.paper.bench.engine.run import spend
 from keepset.paper.bench.engine.tally import Spent
 from keepset.paper.evidence.tools import Found, Tool
@@ -58,7 +59,8 @@ def truth_of(
     rng = random.Random(seeds.INTERVENTION.seed(RUN, unit.number))
     masks = [frozenset(rng.sample(range(task.n_blocks), task.n_blocks // 2)) for _ in range(halves)]
     answer = Answer(task.example, Fast(model))
-    return Truth(replace(task, shared=Shared(answer)) if shared else task, answer, masks)
+    read = Shared(answer, Rows(model, len(answer.tokens) + 1)) if shared else None
+    return Truth(replace(task, shared=read), answer, masks)
 
 
 @dataclass(frozen=True)

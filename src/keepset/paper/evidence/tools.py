@@ -128,16 +128,20 @@ def arc_jsd(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Tool:
     """Jensen-Shannon divergence of the next-token distributions, summed over the answer's tokens."""
 
     @torch.inference_mode()
-    def distributions(tokens: list[int], answer: tuple[int, ...]) -> Tensor:
+    def distributions(tokens: Sequence[int], task: Task) -> Tensor:
+        answer = task.example.answer
+        if task.shared is not None:
+            (logits,) = task.shared.rows.logits([(*tokens, *answer)])
+            return logits[:-1].float().log_softmax(-1)
         forced = torch.tensor([[*tokens, *answer[:-1]]], device=model.device)
-        logits: Tensor = model(forced, use_cache=False, logits_to_keep=len(answer)).logits[0]
-        return logits.float().log_softmax(-1)
+        logits = model(forced, use_cache=False, logits_to_keep=len(answer)).logits[0]
+        found: Tensor = logits.float().log_softmax(-1)
+        return found
 
     def tool(task: Task) -> Found:
-        answer = task.example.answer
-        whole = distributions(task.example.tokens.tolist(), answer)
+        whole = distributions(task.example.tokens.tolist(), task)
         texts = [task.text(without=i) for i in range(task.n_blocks)]
-        return half_of_best([divergence(whole, distributions(encode(tokenizer, text)[0], answer)) for text in texts])
+        return half_of_best([divergence(whole, distributions(encode(tokenizer, text)[0], task)) for text in texts])
 
     return tool
 
@@ -159,7 +163,8 @@ def contextcite(ablations: int, sparing: bool, model: PreTrainedModel, tokenizer
 
 def captum(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Tool:
     def tool(task: Task) -> Found:
-        return half_of_best(peers.captum_ablation(model, tokenizer, cut=lambda _: task.pieces())(task.example))
+        read = None if task.shared is None else task.shared.rows
+        return half_of_best(peers.captum_ablation(model, tokenizer, lambda _: task.pieces(), read)(task.example))
 
     return tool
 

@@ -11,7 +11,7 @@ from keepset import seeds
 from keepset.blocks import KeepSet
 from keepset.interventions import Executor
 from keepset.labels.worth import Answer
-from keepset.paper.bench.engine.peers import Ablated, Pieces
+from keepset.paper.bench.engine.peers import Ablated, Pieces, Rows
 from keepset.paper.evidence.two_hop import two_hop_document
 from keepset.text.example import TextExample, text_example
 from keepset.text.prompt import SEPARATOR
@@ -45,6 +45,8 @@ class Shared:
     """What tools have read of a question so far, for those that come after them."""
 
     answer: Answer
+    rows: Rows
+    """Prompts with sentences taken out, and the answer after them."""
     ablated: Ablated = field(default_factory=Ablated)
 
 

@@ -73,13 +73,18 @@ def record_pieces(example: RecordExample) -> Pieces:
     return Pieces(before, sentences, after, "\n", question[0])
 
 
-def captum_ablation(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, cut: Cut = record_pieces) -> Score:
+def captum_ablation(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, cut: Cut = record_pieces, read: "Rows | None" = None
+) -> Score:
     """FeatureAblation through LLMAttribution, one feature per record: the log-probability lost without its text.
 
-    It takes one variant per forward; there is no batch size to choose.
+    It takes one variant per forward; there is no batch size to choose. ``read``: what was read of the same example
+    before.
     """
     captum = load_captum()
-    attribution = captum.LLMAttribution(captum.FeatureAblation(model), tokenizer)
+    attribution = captum.LLMAttribution(
+        captum.FeatureAblation(model if read is None else RememberingModel(read)), tokenizer
+    )
 
     def score(example: Written) -> list[float]:
         before, sentences, after, *_ = cut(example)
@@ -196,14 +201,42 @@ class SparingModel:
     def __call__(self, input_ids: Tensor, attention_mask: Tensor, labels: Tensor) -> SimpleNamespace:
         rows = [tuple(ids[seen.bool()].tolist()) for ids, seen in zip(input_ids, attention_mask, strict=True)]
         read = int((labels[0] != IGNORED).sum()) + 1  # and the row before the response, which predicts its first token
-        cache, before, found = DynamicCache(config=self.model.config), (), dict[tuple[int, ...], Tensor]()
-        for row in sorted(set(rows)):
-            shared = min(common_beginning(before, row), len(row) - read)
-            cache.crop(shared - cache.get_seq_length())  # negative: so many are taken away
-            tokens = torch.tensor([row[shared:]], device=self.device)
-            found[row] = self.model(tokens, past_key_values=cache, logits_to_keep=read).logits[0]
-            before = row
-        return SimpleNamespace(logits=torch.stack([found[row] for row in rows]))
+        return SimpleNamespace(logits=torch.stack(Rows(self.model, read).logits(rows)))
+
+
+class Rows:
+    """Logits at the end of rows of tokens, each row read once and common beginnings once."""
+
+    def __init__(self, model: PreTrainedModel, last: int) -> None:
+        """``last``: so many of a row's tokens."""
+        self.model, self.last = model, last
+        self.cache, self.before = DynamicCache(config=model.config), tuple[int, ...]()
+        self.found: dict[tuple[int, ...], Tensor] = {}
+
+    @torch.inference_mode()
+    def logits(self, rows: Sequence[tuple[int, ...]]) -> list[Tensor]:
+        """(``last``, V) for each row."""
+        for row in sorted(set(rows).difference(self.found)):
+            shared = min(common_beginning(self.before, row), len(row) - self.last)
+            self.cache.crop(shared - self.cache.get_seq_length())  # negative: so many are taken away
+            tokens = torch.tensor([row[shared:]], device=self.model.device)
+            self.found[row] = self.model(tokens, past_key_values=self.cache, logits_to_keep=self.last).logits[0]
+            self.before = row
+        return [self.found[row] for row in rows]
+
+
+class RememberingModel:
+    """A model as Captum calls it, that reads no row twice. Captum reads the logits of the answer; the others are 0."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows, self.device = rows, rows.model.device
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> SimpleNamespace:
+        (row,) = input_ids.tolist()
+        (found,) = self.rows.logits([tuple(row)])
+        return SimpleNamespace(logits=torch.cat([found.new_zeros(len(row) - len(found), found.shape[1]), found])[None])
+
+    __call__ = forward
 
 
 def common_beginning(one: Sequence[int], other: Sequence[int]) -> int:
