@@ -100,6 +100,19 @@ def test_marks_are_no_sentences(sentences: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    "sentences",
+    [
+        ["5. Pets. No pets are allowed. ", "Fish are no pets.\n", "6. Late rent. It costs five euros a day.\n"],
+        ["(2.1) Rent is due in May. ", "1) Term. It runs for a year.\n", "§ 4 Deposit. It is two months' rent.\n"],
+        ["1. Call Anna. ", "2. Pay the rent.\n", "3. Sleep.\n"],
+        ["I left. ", "He came.\n", "2024 was dry. ", "It rained in 2025."],
+    ],
+)
+def test_a_heading_on_the_line_of_its_clause_is_part_of_it(sentences: list[str]) -> None:
+    assert pieces("".join(sentences), "sentence") == sentences
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "10:05 the ferry left the northern quay with forty\n10:35 the ferry came back with fifty people\n",

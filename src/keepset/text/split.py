@@ -31,6 +31,9 @@ MARKS = re.compile(r"^[^\S\n\r]*[!-/:-@\[-`{-~]+[^\S\n\r]*$", re.MULTILINE)
 """A line of marks alone: under a heading, between two parts, at the end of a piece of code."""
 FENCE = re.compile(r"\s*(?:```|~~~)[^\S\n\r]*[\w+-]*\s*")
 """A line that begins or ends a piece of code."""
+NUMBER = r"(?:§\s*\d+(?:\.\d+)*\.?|(?:\d{1,3}(?:\.\d+)*|[a-z]|[ivx]+|[IVX]+)[.)])"
+HEADING = re.compile(rf"\s*{NUMBER}\s+[^\W\d_]\S*(?:\s+\S+){{0,3}}")
+"""A number and a few words: with text after it on the same line, the heading of a clause."""
 WIDTH = re.compile(r"(\d+)(?: tokens?)?")
 WAYS = "'sentence', 'paragraph', 'line', a number of tokens such as '128 tokens', or (start, stop) character spans"
 
@@ -106,6 +109,8 @@ def _ends_sentence(before: str, stop: re.Match[str], following: str) -> bool:
     if written == ".." and not before.strip():  # ".. note::" begins a remark
         return False
     if following.islower() and (written[0] in ".…" or stop[1]):  # "approx. five"; "Why?" he asked.
+        return False
+    if written == "." and HEADING.fullmatch(before) and not following.isdigit():  # "5. Pets. No pets are allowed."
         return False
     return written[0] != "." or written.startswith("..") or not _is_abbreviation(before, following)
 
