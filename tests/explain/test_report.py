@@ -228,7 +228,7 @@ def test_the_verdict_claims_what_was_measured(changes: dict[str, object], text: 
     ],
     ids=["another block", "hardly more than the evidence", "the evidence", "not known", "a text about something else"],
 )
-def test_what_the_question_clearly_points_at_is_said_after_what_the_reply_rests_on(
+def test_what_the_question_clearly_points_at_is_said_before_what_the_reply_rests_on(
     changes: dict[str, object], said: bool
 ) -> None:
     abouts = (0.3, 0.3 + 0.9 * POINTS, 0.3 + 1.1 * POINTS)
@@ -236,15 +236,25 @@ def test_what_the_question_clearly_points_at_is_said_after_what_the_reply_rests_
         block.model_copy(update={"about": about}) for block, about in zip(report().blocks, abouts, strict=True)
     )
     made = report(part(), blocks=blocks, **changes)
-    line = "A guess from the question's words alone: it seems to be about block"
+    line = "The question seems to be about block"
     for text in (draw(made), Reader(made.to_html()).text):
         assert (line in text) == said
-        assert not said or text.index(verdict(made.parts[0])) < text.index(line)
+        assert not said or text.index(line) < text.index(verdict(made.parts[0]))
+
+
+def test_what_the_model_makes_of_the_block_that_the_question_points_at_is_said_with_it() -> None:
+    replies = Replies(everything="A cat.", only_evidence="A dog.", without_evidence="", only_pointed="Space <12>.")
+    made = report(part(**NOTHING), pointed=2, replies=replies)
+    for text in (draw(made), Reader(made.to_html()).text):
+        assert "From that block alone the model writes: Space <12>." in text
+        assert "block 2 alone" in text
+    silent = made.model_copy(update={"replies": replies.model_copy(update={"only_pointed": None})})
+    assert "that block alone" not in draw(silent)
 
 
 def test_a_reply_that_rests_on_nothing_leaves_what_the_question_points_at() -> None:
     made = report(part(**NOTHING), pointed=2)
-    assert "it seems to be about block 2, which" in draw(made)
+    assert "The question seems to be about block 2, which" in draw(made)
 
 
 @pytest.mark.parametrize(

@@ -163,14 +163,27 @@ def _measure(
     lead = prompt.before_question.answer[: -len(prompt.answer)]
     asked = Answer(prompt, executor, said.tokens, word_numbers(tokenizer, [*lead, *said.tokens]))
     supports = find_supports(asked, said.parts, effort, LEAST_PEAK if answer is None else -math.inf)
+    about = about_answer(asked, tokenizer).value  # after the answer: its readings hold the question's
+    nearness = [found.value for found in about_blocks(asked, tokenizer)]
+    points = answer is None and about >= about_threshold(model_name(executor.model))
     return _Measured(
         said,
         supports,
-        about_answer(asked, tokenizer).value,  # after the answer: its readings hold the question's
-        [found.value for found in about_blocks(asked, tokenizer)],
-        short_replies(writer, supports, max_new_tokens),
+        about,
+        nearness,
+        short_replies(writer, supports, max_new_tokens, most_about(nearness) if points else None),
         reply_attention(executor.model, prompt, said.tokens).tolist() if attention else None,
     )
+
+
+def model_name(model: PreTrainedModel) -> str:
+    """As people know it, and as its threshold is filed."""
+    return Path(model.name_or_path or "").name or type(model).__name__
+
+
+def most_about(nearness: Sequence[float]) -> int | None:
+    """The block that is most about the question."""
+    return max(range(len(nearness)), key=nearness.__getitem__) if nearness else None
 
 
 def _report(
@@ -182,7 +195,7 @@ def _report(
     found: _Measured,
     cost: CostReport,
 ) -> Report:
-    name = Path(model.name_or_path or "").name or type(model).__name__
+    name = model_name(model)
     threshold = about_threshold(name)
     return Report(
         model=name,
@@ -194,7 +207,7 @@ def _report(
         about=found.about,
         about_threshold=threshold,
         in_text=found.about >= threshold and any(support.evidence for support in found.supports),
-        pointed=max(range(len(found.nearness)), key=found.nearness.__getitem__) if found.nearness else None,
+        pointed=most_about(found.nearness),
         parts=part_reports(found.said, found.supports),
         blocks=block_reports(prompt, found.nearness, found.attended),
         replies=found.replies,
@@ -238,16 +251,21 @@ def find_supports(answer: Answer, parts: Sequence[Part], effort: SupportEffort, 
     ]
 
 
-def short_replies(writer: Writer, supports: Sequence[Support], max_new_tokens: int) -> Replies:
-    """The reply, and how it begins with the evidence alone and without it."""
+def short_replies(
+    writer: Writer, supports: Sequence[Support], max_new_tokens: int, pointed: int | None = None
+) -> Replies:
+    """The reply, and how it begins with the evidence alone, without it, and with the block alone that the question
+    points at, where that is another reading."""
     evidence: KeepSet = frozenset().union(*(support.evidence for support in supports if support.enough))
     others: KeepSet = frozenset().union(*(support.others for support in supports))
+    alone: KeepSet = frozenset() if pointed is None else frozenset({pointed})
     short = min(SHORT_REPLY, max_new_tokens)
     reply = writer.tokens(writer.everything, max_new_tokens)  # the others mostly begin like it
     return Replies(
         everything=writer.beginning(writer.everything, max_new_tokens),
         only_evidence=writer.beginning(evidence, short, reply) if evidence else None,
         without_evidence=writer.beginning(writer.everything - evidence - others, short, reply) if evidence else None,
+        only_pointed=writer.beginning(alone, short) if alone and alone != evidence else None,
     )
 
 

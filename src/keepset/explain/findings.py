@@ -75,6 +75,9 @@ class Replies(Frozen):
     """How the reply begins with only the evidence visible; None where there is none."""
     without_evidence: str | None
     """How the reply begins with the evidence, and what says it too, hidden; None where there is none."""
+    only_pointed: str | None = None
+    """How the reply begins with only the block visible that the question points at; None where the evidence is that
+    block, the text does not seem to be about the question, or the answer was given."""
 
 
 class CostReport(Frozen):

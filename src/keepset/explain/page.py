@@ -8,6 +8,7 @@ from keepset.explain.painted import Painted, painted_text
 from keepset.explain.words import (
     ANYWAY,
     OTHERWISE,
+    alone_line,
     cited_pieces,
     cost_line,
     doubt,
@@ -92,11 +93,11 @@ def _section(report: Findings, prefix: str) -> str:
     return f"""
 {note}<h1 dir="auto">{escape(report.question)}</h1>
 <p class="answer" dir="auto">{cited_reply(report, prefix)} <span class="soft">({escape(source_line(report))})</span></p>
-<h2>{heading}</h2>
+{missed_block(report, prefix)}<h2>{heading}</h2>
 {every_part(report, prefix)}
 <p class="soft">Bars: how much of what the whole text adds to a sentence the block restores alone. Point at one for its
 numbers: a nat is a unit of log-probability, 0.7 nats make a sentence twice as likely, 2.3 nats ten times.</p>
-{missed_block(report, prefix)}<h2>The context</h2>
+<h2>The context</h2>
 <p class="soft">Shaded: what the block alone restores, the stronger the more. Underlined: evidence.</p>
 <div class="context" dir="auto">{_running_text(report, prefix)}</div>
 <h2>What the model writes</h2>
@@ -113,7 +114,9 @@ def missed_block(report: Findings, prefix: str) -> str:
     if block is None:
         return ""
     said = f'<a href="#{prefix}{block.number}">{escape(report.text(block))}</a>'
-    return f'<p class="note" dir="auto">{missed_line(block)} {said}</p>\n'
+    alone = alone_line(report)
+    more = f"<br>{escape(alone)}" if alone else ""
+    return f'<p class="note" dir="auto">{missed_line(block)} {said}{more}</p>\n'
 
 
 def cited_reply(report: Findings, prefix: str) -> str:

@@ -23,7 +23,7 @@ TIMED_TOKENS = 64
 TIMED = 2
 """Forwards of each width that are timed: the first of a process also sets things up."""
 SHORT_REPLY = 24
-"""Tokens of the replies with the evidence alone and without it: enough to see whether the model says something else."""
+"""Tokens of the replies to parts of the text: enough to see whether the model says something else."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def make_plan(
         "the prompt": n_tokens,
         "question and reply with everything and with nothing": 2 * after,
         "every block alone": blocks + n_blocks * after,
-        "the short replies": n_tokens + blocks // n_blocks + len(example.query),
+        "the short replies": n_tokens + 2 * (blocks // n_blocks + len(example.query)),
     }
     if effort != "evidence":
         once["every block hidden"] = sum(n_tokens - span.stop for span in example.blocks) + n_blocks * reply_tokens
@@ -90,7 +90,7 @@ def make_plan(
         prompt_tokens=n_tokens,
         tokens=sum(once.values()),
         more_tokens=sets * (2 * blocks // n_blocks + after),
-        steps=reply_tokens + 2 * min(SHORT_REPLY, reply_tokens),
+        steps=reply_tokens + 3 * min(SHORT_REPLY, reply_tokens),
         seconds_per_token=per_token,
         seconds_per_step=per_step,
     )

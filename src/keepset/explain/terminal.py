@@ -9,6 +9,7 @@ from keepset.explain.findings import Findings, PartReport
 from keepset.explain.words import (
     ANYWAY,
     OTHERWISE,
+    alone_line,
     cited,
     cost_line,
     doubt,
@@ -33,6 +34,11 @@ def show(report: Findings, console: Console) -> None:
     if said_first := doubt(report):
         console.print(said_first, style="bold yellow")
     console.print(_heading(report))
+    if block := missed(report):
+        console.print(f"\n{missed_line(block)}", style="yellow", highlight=False)
+        console.print(Padding(_plain(report.text(block)), (0, 0, 0, 2)))
+        if alone := alone_line(report):
+            console.print(_plain(alone))
     if not report.in_text and report.evidence:
         console.print("\nWhat the reply rests on all the same", style="bold")
     for part in report.parts:
@@ -41,9 +47,6 @@ def show(report: Findings, console: Console) -> None:
             _show_part(report, part, console)
     if any(part.evidence for part in report.parts):
         console.print("bars: how much of what the whole text adds the block restores alone", style="dim")
-    if block := missed(report):
-        console.print(f"\n{missed_line(block)}", style="yellow")
-        console.print(Padding(_plain(report.text(block)), (0, 0, 0, 2)))
     anyway = [part for part in report.parts if not part.spoken]
     if anyway:
         console.print()

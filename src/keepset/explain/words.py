@@ -65,10 +65,13 @@ def missed(report: Findings) -> BlockReport | None:
 
 
 def missed_line(block: BlockReport) -> str:
-    return (
-        f"A guess from the question's words alone: it seems to be about block {block.number}, which the reply does not "
-        "rest on:"
-    )
+    return f"The question seems to be about block {block.number}, which the reply does not rest on:"
+
+
+def alone_line(report: Findings) -> str:
+    """What the model makes of the block that the question points at; nothing where it was not asked."""
+    alone = report.replies.only_pointed
+    return f"From that block alone the model writes: {alone}" if alone else ""
 
 
 def verdict(part: PartReport) -> str:
@@ -114,6 +117,7 @@ def reply_rows(report: Findings) -> list[tuple[str, str]]:
         ("with everything", replies.everything),
         ("only the evidence", replies.only_evidence),
         ("without the evidence", replies.without_evidence),
+        (f"block {report.pointed} alone", replies.only_pointed),
     ]
     return [(name, said) for name, said in rows if said is not None]
 

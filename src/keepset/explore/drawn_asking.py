@@ -19,10 +19,10 @@ def drawn_report(report: Findings) -> str:
     return f"""{note}
 <h2>Reply</h2>
 <p class="answer" dir="auto">{cited_reply(report, ANCHOR)} <span class="soft">({escape(source_line(report))})</span></p>
-<h2>{heading}</h2>
+{missed_block(report, ANCHOR)}<h2>{heading}</h2>
 {every_part(report, ANCHOR)}
 <p class="soft">A bar: how much of what the whole document adds to this part of the reply the sentence gives alone.</p>
-{missed_block(report, ANCHOR)}<div class="beside">
+<div class="beside">
 <div><h2>By effect</h2>
 <p class="soft">Darker: the sentence alone gives more of the reply. Underlined: evidence.</p>
 <div class="context by-effect" dir="auto">{painted_text(report.context, _by_effect(report))}</div></div>

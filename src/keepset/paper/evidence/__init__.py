@@ -3,11 +3,13 @@
 SQuAD has been read by people, who marked the sentence that answers. Every tool gets the gold answer and the same
 sentences. Needs SQuAD v1.1 in a folder: ``keepset bench evidence --data FOLDER``, and for Captum and ContextCite
 ``pip install 'keepset[peers]'``. Reading order: ``units`` and ``two_hop`` and ``documents`` (what is asked), ``tools``,
-``measure`` (the numbers), ``about`` (is the text about the question?), ``replies`` (all of it at once), ``found`` (on
-files nobody prepared), ``run``, ``tables``, ``reply_tables``, ``paired``, ``claims``.
+``measure`` (the numbers), ``about`` (is the text about the question?), ``replies`` (all of it at once), ``focus`` (a
+reply from the sentence the question points at), ``found`` (on files nobody prepared), ``run``, ``tables``,
+``reply_tables``, ``paired``, ``claims``.
 """
 
 from keepset.paper.evidence.claims import evidence_claims
+from keepset.paper.evidence.focus import focus_claims, focus_table
 from keepset.paper.evidence.paired import paired_table
 from keepset.paper.evidence.reply_tables import replies_table, reply_kinds_table
 from keepset.paper.evidence.run import NAME, jobs
@@ -31,6 +33,7 @@ TABLES = (
     about_table,
     replies_table,
     reply_kinds_table,
+    focus_table,
 )
 
 EXPERIMENT = Experiment(
@@ -46,6 +49,6 @@ EXPERIMENT = Experiment(
             beyond=True,
         ),
     ),
-    claims=evidence_claims,
+    claims=lambda results: [*evidence_claims(results), *focus_claims(results)],
     bench=True,
 )

@@ -21,6 +21,7 @@ from keepset.paper.bench.models import TINY, loaded, short_name
 from keepset.paper.bench.timing import one_thread
 from keepset.paper.evidence.about import OURS, run_about, run_about_documents
 from keepset.paper.evidence.documents import document_units, outcome_of_each
+from keepset.paper.evidence.focus import FOCUS, run_focus
 from keepset.paper.evidence.found import FOUND, run_found
 from keepset.paper.evidence.measure import HALVES, Truth, metrics, outcome, truth_of
 from keepset.paper.evidence.replies import PARAGRAPH_REPLIES, REPLIES, article_units, run_replies
@@ -59,6 +60,8 @@ class Setting(Frozen):
     """At most so many articles of 25 sentences: the gold answer, and the model's own reply explained."""
     paragraph_replies: int = 0
     """Of the questions of SQuAD dev, so many once more, with the model's own reply."""
+    focus: int = 0
+    """Of the questions of SQuAD dev, so many with replies to parts of the paragraph."""
     found: int = 0
     """At most so many questions of each half of the passages that nobody wrote for keepset."""
     part: int = 20
@@ -93,13 +96,23 @@ def settings(scale: str) -> tuple[Setting, ...]:
                 documents=2,
                 replies=1,
                 paragraph_replies=2,
+                focus=3,
                 found=3,
                 part=2,
                 costed=1,
             ),
         )
     return (
-        Setting(model=SMALL_MODEL, questions=200, tuning=600, fresh=600, two_hop=60, paragraph_replies=200, found=40),
+        Setting(
+            model=SMALL_MODEL,
+            questions=200,
+            tuning=600,
+            fresh=600,
+            two_hop=60,
+            paragraph_replies=200,
+            focus=100,
+            found=40,
+        ),
         Setting(
             model=SMALL_MODEL,
             quantize="int8",
@@ -163,6 +176,10 @@ def jobs(scale: str, data: Path = DATA) -> Jobs:
                 every[f"{folder}/{kind}/explain-{part}"] = partial(
                     run_replies, scale, setting.model, setting.quantize, data, kind, size, setting.part, part
                 )
+        for part in parts(setting.focus, setting.part):
+            every[f"{folder}/{FOCUS}/replies-{part}"] = partial(
+                run_focus, scale, setting.model, setting.quantize, data, setting.focus, setting.part, part
+            )
         for half in (1, 2) if setting.found else ():
             every[f"{folder}/{FOUND}/half-{half}"] = partial(run_found, scale, setting.model, half, setting.found)
         for name, size in (
