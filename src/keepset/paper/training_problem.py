@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from statistics import mode
 
 import torch
 from scipy.stats import chi2_contingency
@@ -44,6 +45,9 @@ class Problem:
 
 PROBLEMS = {
     FIVE_TASK: Problem("pointers first, one chain, room after a pointer", MULTIHOP),
+    "paper-sizes": Problem(
+        "pointers first, one chain, room after a pointer; the paper's records, keys and values", MULTIHOP
+    ),
     "paper-chains": Problem("pointers first, one chain, no room, short contexts first", MULTIHOP),
     "paper-chains-long": Problem("pointers first, one chain, no room, longer", MULTIHOP),
     VALUE_FIRST: Problem("value first, several chains, no room", "multihop"),
@@ -169,8 +173,8 @@ def problems_table(results: Results) -> Table:
         name="training-problem",
         caption=(
             "What the training problem does to attention: teachers that differ in how their chains stood in training, "
-            "each on fresh examples of its own order, with one chain or, hardened, with three. Three blocks of "
-            f"{run.config['n_blocks']} are kept (the paper: of 32). Recall: how often the three most attended blocks "
+            "each on fresh examples of its own order, with one chain or, hardened, with three. Three blocks are kept, "
+            f"of {blocks_in_context(results)} (the paper: of 32). Recall: how often the three most attended blocks "
             "(max heads) hold the first pointer/second pointer/value. Best layer is post hoc, an upper bound."
         ),
         columns=("Training", "Teacher", *(title for title, _ in COLUMNS.values()), "Recall of attention"),
@@ -186,6 +190,14 @@ def problems_table(results: Results) -> Table:
             "The paper's recall is of its imitation routers.",
         ),
     )
+
+
+def blocks_in_context(results: Results) -> str:
+    """As most teachers have them, and the mixtures that have others."""
+    sizes = {str(run.at["mixture"]): str(run.config["n_blocks"]) for run in results.runs.values()}
+    usual = mode(sizes.values())
+    others = [f"{mixture}: of {size}" for mixture, size in sizes.items() if size != usual]
+    return usual + "".join(f"; {other}" for other in others)
 
 
 ENOUGH = 0.95
