@@ -11,6 +11,7 @@ from contextlib import redirect_stdout
 from importlib import import_module
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 from keepset.jobs import processes
@@ -39,6 +40,14 @@ def _say(to: Connection, job: Callable[..., object], *arguments: object) -> None
     with redirect_stdout(io.StringIO()) as said:
         job(*arguments)
     to.send(said.getvalue())
+
+
+def run_with(source: Path, code: str) -> None:
+    """Runs code with the package that stands in ``source``: in a fork, where the one of the tests can be forgotten."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "keepset"]:
+        del sys.modules[name]
+    sys.path.insert(0, str(source))
+    exec(code, {})
 
 
 def in_own_fork(what: str, module: str, function: str, *arguments: str | int) -> Any:
