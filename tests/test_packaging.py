@@ -12,8 +12,6 @@ import pytest
 
 from tests.background import run_with, said_by_fork
 
-pytestmark = pytest.mark.long
-
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "keepset"
 NOT_SOURCES = ("__pycache__", "*.egg-info")

