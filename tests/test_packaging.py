@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.long
+from tests.background import run_with, said_by_fork
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "keepset"
@@ -70,22 +70,13 @@ def test_a_wheel_holds_every_file(installed: Path) -> None:
         (["bin/keepset", "--version"], "keepset "),
         (["bin/keepset", "--help"], "quickstart"),
         (["bin/keepset", "models", "list"], "smollm2-135m-instruct"),
-        (
-            [
-                "-c",
-                "import keepset, keepset.compression.compressor as c, keepset.explore.samples as s; "
-                "assert c.Compressor().router and all(sample.text for sample in s.SAMPLES); print(keepset.__file__)",
-            ],
-            "site/keepset/__init__.py",
-        ),
     ],
-    ids=["version", "help", "models", "data"],
+    ids=["version", "help", "models"],
 )
 def test_it_runs_from_an_empty_folder(installed: Path, command: list[str], printed: str, tmp_path: Path) -> None:
-    script = [str(installed / command[0])] if command[0].startswith("bin/") else [command[0]]
     environment = {**os.environ, "PYTHONPATH": str(installed)}  # before whatever else is installed
     done = subprocess.run(
-        [sys.executable, *script, *command[1:]],
+        [sys.executable, str(installed / command[0]), *command[1:]],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -94,4 +85,16 @@ def test_it_runs_from_an_empty_folder(installed: Path, command: list[str], print
     )
     assert done.returncode == 0, done.stderr
     assert printed in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_it_reads_its_data_from_an_empty_folder(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (
+        "import keepset, keepset.compression.compressor as c, keepset.explore.samples as s\n"
+        "assert c.Compressor().router and all(sample.text for sample in s.SAMPLES)\nprint(keepset.__file__)"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert said_by_fork(run_with, installed, code).endswith("site/keepset/__init__.py\n")
     assert not list(tmp_path.iterdir())

@@ -12,6 +12,8 @@ import pytest
 
 from keepset.cli import main
 
+pytestmark = pytest.mark.long
+
 MODEL = ("--model", "smollm2-135m-instruct")
 NO_FILE = "nowhere.txt: expected a text file, or - for standard input, got: No such file or directory"
 NOT_TEXT = "binary.txt: expected a text file in UTF-8, got something else"

@@ -243,7 +243,7 @@ def test_results_of_the_paper_name_their_experiments() -> None:
 
 def short_smoke(mixture: str, seed: int):  # type: ignore[no-untyped-def]
     config = smoke(mixture, seed)
-    return config.model_copy(update={"stages": (config.stages[0].model_copy(update={"until": 40}),)})
+    return config.model_copy(update={"stages": (config.stages[0].model_copy(update={"until": 4}),)})
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ from keepset.paper.bench.models import tiny_model
 from keepset.routers.block import load_block_router, score_document
 from keepset.text.jsonl import Line, parse_row, row_example
 
+pytestmark = pytest.mark.long
+
 NAMES = ("NARO", "BELU", "KIPA", "TOFE", "SUGI", "HAMO")
 
 

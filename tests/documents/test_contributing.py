@@ -1,14 +1,13 @@
 """docs/contributing.md, followed to the letter in a copy of the package."""
 
+import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.long
+from tests.background import run_with, said_by_fork
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
@@ -44,6 +43,7 @@ def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 FOLLOWED = """
 import keepset
+print(keepset.__file__)
 from keepset.cli import app
 from keepset.paper.catalogue import experiments
 for name in ("eviction", "memory"):
@@ -56,18 +56,16 @@ for words in (["reproduce", "first_block", "--scale", "smoke"], ["report", "firs
 
 @pytest.fixture(scope="module")
 def followed(copied: Path, untrained_teachers: Path) -> str:
-    """What a new process says that has the new files; it runs in the copy's folder, beside untrained teachers."""
+    """What a process says that has the new files; it runs in the copy's folder, beside untrained teachers."""
     shutil.copytree(untrained_teachers, copied, dirs_exist_ok=True)
-    done = subprocess.run(
-        [sys.executable, "-c", FOLLOWED],
-        cwd=copied,
-        env={"PYTHONPATH": str(copied / "src"), "PATH": "/usr/bin:/bin", "HOME": str(copied), "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    said = said_by_fork(follow, copied)
+    assert said.startswith(f"{copied / 'src' / 'keepset'}")
+    return said
+
+
+def follow(copied: Path) -> None:
+    os.chdir(copied)
+    run_with(copied / "src", FOLLOWED)
 
 
 def test_the_page_has_a_policy_a_readout_and_a_table() -> None:

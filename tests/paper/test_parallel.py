@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from keepset.jobs import engines
 from keepset.paper.budget import jobs
 from keepset.paper.experiment import finished
 from keepset.paper.parallel import run_missing_together
 from keepset.paper.result import RunResult
+from tests.background import ForkedProcesses
 
 
 def numbers(result: RunResult) -> dict[str, object]:
@@ -15,7 +17,8 @@ def numbers(result: RunResult) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_is_missing_is_run_once(untrained: Path, workers: int) -> None:
+def test_what_is_missing_is_run_once(untrained: Path, workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "Processes", ForkedProcesses)
     every = jobs("smoke")
     results = untrained / "results"
     found = dict(run_missing_together("budget", every, results, "smoke", workers))

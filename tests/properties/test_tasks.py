@@ -25,6 +25,8 @@ from keepset.paper.testbed.tasks.unique import Unique
 from keepset.paper.testbed.tasks.vocabulary import WRITE
 from tests.oracle import oracle_answer, oracle_family
 
+pytestmark = pytest.mark.long
+
 SEEDS = st.integers(0, 2**63 - 1)
 VOCABULARY = Vocabulary(families=8, members=8, values=16)
 

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -59,6 +60,14 @@ def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
     return real_tokenizer(request.param)  # type: ignore[return-value]
 
 
+@cache
+def documents(
+    task: str, tokenizer: PreTrainedTokenizerFast, length: int, blocks: Literal["line"] | int
+) -> list[Document]:
+    """Written once for all tests. Of the short ones there are three; a long one has more questions than two of them."""
+    return sample_documents(task, tokenizer, SEED, length, 3 if length == 512 else 1, blocks)
+
+
 def say(tokenizer: PreTrainedTokenizerFast, ids: object) -> str:
     return str(tokenizer.decode(ids, clean_up_tokenization_spaces=False))
 
@@ -103,12 +112,11 @@ def answer_without(task: str, question: Question, block: int) -> tuple[str, ...]
 def test_every_question_can_be_answered_from_its_evidence_alone(
     task: str, length: int, tokenizer: PreTrainedTokenizerFast
 ) -> None:
-    n = 1 if length == 2048 else 2  # a long one has more questions than two short ones
-    even = sample_documents(task, tokenizer, SEED, length, n, 32)
+    even = documents(task, tokenizer, length, 32)
     for document in even:
         assert len(document.blocks) == length // 32
         assert {len(span) for span in document.blocks} == {32}
-    lines = sample_documents(task, tokenizer, SEED, length, n)
+    lines = documents(task, tokenizer, length, "line")
     for document in lines:
         assert length - 2 * max(len(span) for span in document.blocks) < sum(map(len, document.blocks)) <= length
         assert document.text.endswith("\n")
@@ -138,7 +146,7 @@ def test_every_question_can_be_answered_from_its_evidence_alone(
 @pytest.mark.parametrize("task", LONG_CONTEXT_TASKS)
 @pytest.mark.parametrize("blocks", ["line", 32])
 def test_blocks_say_their_text(task: str, blocks: Literal["line"] | int, tokenizer: PreTrainedTokenizerFast) -> None:
-    for document in sample_documents(task, tokenizer, SEED, 512, 3, blocks):
+    for document in documents(task, tokenizer, 512, blocks):
         question = document.questions[document.asked]
         for span, text in zip(question.blocks, question.block_texts, strict=True):
             assert say(tokenizer, question.tokens[span.start : span.stop]) == text
@@ -147,7 +155,7 @@ def test_blocks_say_their_text(task: str, blocks: Literal["line"] | int, tokeniz
 @pytest.mark.parametrize("task", LONG_CONTEXT_TASKS)
 def test_a_document_depends_on_its_seed_and_number_alone(task: str) -> None:
     tokenizer = TOKENIZERS["chat"]
-    three = sample_documents(task, tokenizer, SEED, 512, n=3)
+    three = documents(task, tokenizer, 512, "line")
     two = sample_documents(task, tokenizer, SEED, 512, n=2)
     assert [document.text for document in three[:2]] == [document.text for document in two]
     assert [document.asked for document in three[:2]] == [document.asked for document in two]
@@ -159,7 +167,7 @@ def test_how_many_questions_a_document_has() -> None:
     tokenizer = TOKENIZERS["chat"]
 
     def count(task: str, length: int) -> int:
-        return len(sample_documents(task, tokenizer, SEED, length)[0].questions)
+        return len(documents(task, tokenizer, length, "line")[0].questions)
 
     assert [count(task, 512) for task in ("single", "multikey", "variable_tracking")] == [1, 4, 1]
     assert count("multikey_lines", 1024) > 12

@@ -30,7 +30,7 @@ from keepset.models.quantize import Quantize
 from keepset.readouts.attention import window_attention
 from keepset.text.example import NOT_YET, TextExample, text_example, word_numbers
 from keepset.text.reading import read_context
-from keepset.text.split import Blocks
+from keepset.text.split import Blocks, check_way
 
 MAX_NEW_TOKENS = 64
 """Of the reply: some sentences."""
@@ -324,6 +324,7 @@ def explain_file(
     quantize: Quantize | None = None,
 ) -> list[Report]:
     """The command: ``explain`` on a text file, or on standard input for ``-``, with progress on standard error."""
+    check_way(blocks)
     check_support_effort(effort)
     text = read_context(context)
     if len(questions) > 1:

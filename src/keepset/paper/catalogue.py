@@ -80,5 +80,5 @@ def claims(results: Results) -> Iterator[tuple[Experiment, Claim]]:
     for experiment in experiments().values():
         if experiment.claims and results.of(experiment.name):
             with every_number(f"claims of {experiment.name}", experiment):
-                found = experiment.claims(results.of(experiment.name, *experiment.claims_need))
+                found = results.of(experiment.name, *experiment.claims_need).once(experiment.claims)
             yield from ((experiment, claim) for claim in found)

@@ -7,14 +7,16 @@ routed = frame[(frame.experiment == "chain") & (frame.what == "routed")]
 routed.pivot_table("value", index="teacher", columns="arm")
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
 from keepset.paper.result import Coordinate, Metric, RunResult, load_result
+
+T = TypeVar("T")
 
 NUMBERS = ["value", "n", "low", "high", "each"]
 
@@ -32,6 +34,7 @@ class Results:
     def __init__(self, runs: Mapping[str, RunResult]) -> None:
         self.runs = dict(runs)
         self._parts: dict[str, Results] = {}
+        self._made: dict[Callable[[Results], Any], Any] = {}
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -61,6 +64,13 @@ class Results:
         """Only runs with these coordinates."""
         runs = {f: r for f, r in self.runs.items() if all(r.at.get(name) == value for name, value in at.items())}
         return Results(runs)
+
+    def once(self, make: Callable[["Results"], T]) -> T:
+        """What ``make`` makes of these results, kept for whoever asks next: claims stand on many pages."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        found: T = self._made[make]
+        return found
 
     @property
     def scale(self) -> str:

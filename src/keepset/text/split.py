@@ -58,13 +58,17 @@ def _cuts(text: str, blocks: str | int, tokenizer: PreTrainedTokenizerBase | Non
         return _with_words(text, _sentence_cuts(text))
     if blocks in ("paragraph", "line"):
         return [found.end() for found in (PARAGRAPH if blocks == "paragraph" else LINE).finditer(text)]
-    width = find_width(blocks)
-    if width is None:
-        raise ValueError(f"blocks: expected {WAYS}, got {blocks!r}")
+    check_way(blocks)
     if tokenizer is None:
         raise ValueError(f"blocks: {blocks!r} counts tokens; pass the tokenizer")
     encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    return [begin for begin, _ in encoded["offset_mapping"][::width]]
+    return [begin for begin, _ in encoded["offset_mapping"][:: find_width(blocks)]]
+
+
+def check_way(blocks: str | int) -> None:
+    """A way to cut that has a name, or a number of tokens."""
+    if blocks not in ("sentence", "paragraph", "line") and find_width(blocks) is None:
+        raise ValueError(f"blocks: expected {WAYS}, got {blocks!r}")
 
 
 def find_width(blocks: str | int) -> int | None:

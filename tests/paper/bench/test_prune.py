@@ -1,17 +1,20 @@
 """The benchmark's code path on a model that costs nothing: what it measures and writes, never how long it takes."""
 
+import os
 import sys
 
 import pytest
 import torch
 
 from keepset.paper.bench.models import loaded
+from keepset.paper.bench.peak import in_own_process
 from keepset.paper.bench.prune import run as prune_bench
 from keepset.paper.bench.prune.run import DENSE, SIDES, Setting, Side
 from keepset.paper.bench.prune.tables import prune_table
 from keepset.paper.bench.timing import MEDIAN, QUARTILES
 from keepset.paper.experiment import run_missing
 from keepset.paper.results import Results, read_results
+from tests.background import in_own_fork
 
 PRUNED = [side for side in SIDES.values() if side != DENSE]
 
@@ -64,9 +67,15 @@ def test_peak_memory_is_told_with_and_without_the_model(written: Results) -> Non
         assert written.value("peak_growth_bytes_ratio", **side.at) == 0.4
 
 
-def test_peak_memory_is_that_of_another_process() -> None:
+def test_peak_memory_is_that_of_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prune_bench, "in_own_process", in_own_fork)
     peak, before = prune_bench.memory_of(Setting("tiny", 512, 1), "global/0.1")
     assert peak >= before > 10_000_000
+
+
+def test_a_fresh_process_is_asked_for_the_last_line_that_a_function_prints() -> None:
+    number = in_own_process("its number", "builtins", "exec", "import os; print('loading'); print(os.getpid())")
+    assert number not in (os.getpid(), 0)
 
 
 def test_a_process_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

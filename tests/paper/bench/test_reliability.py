@@ -1,10 +1,11 @@
-"""Labelling under abuse, in small: everything really runs but the processes of many workers."""
+"""Labelling under abuse, in small: everything really runs, in forks instead of fresh processes."""
 
 import random
 from pathlib import Path
 
 import pytest
 
+from keepset.jobs import engines
 from keepset.paper.bench import reliability
 from keepset.paper.bench.reliability.damage import fuzzed
 from keepset.paper.bench.reliability.folders import compare, write_rows
@@ -14,7 +15,7 @@ from keepset.paper.claim import FAILS, HOLDS
 from keepset.paper.experiment import run_missing
 from keepset.paper.result import Metric
 from keepset.paper.results import Results, read_results
-from tests.background import in_own_fork
+from tests.background import ForkedProcesses, in_own_fork
 
 pytestmark = pytest.mark.long
 
@@ -26,6 +27,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Results:
     jobs = {name: job for name, job in reliability.jobs("smoke").items() if name.endswith(wanted)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reliability, "in_own_process", in_own_fork)
+        patch.setattr(engines, "Processes", ForkedProcesses)
         assert len(list(run_missing(jobs, folder, "smoke"))) == len(wanted)
     return read_results(folder, "smoke")
 

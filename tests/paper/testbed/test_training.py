@@ -37,12 +37,12 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
 
 @pytest.mark.parametrize("optimizer", ["muon", "adamw"])
 def test_a_stopped_run_ends_in_the_same_weights(tmp_path: Path, optimizer: str) -> None:
-    config = short(20, optimizer=optimizer)
+    config = short(10, optimizer=optimizer)
     train_teacher(config, tmp_path / "straight")
-    train_teacher(config, tmp_path / "stopped", checkpoint_every=4, stop_after=13)
+    train_teacher(config, tmp_path / "stopped", checkpoint_every=2, stop_after=7)
     assert not (tmp_path / "stopped" / "teacher.json").exists()
-    assert checkpoints(tmp_path / "stopped" / "checkpoints")[-1].name == "000012"
-    train_teacher(config, tmp_path / "stopped", checkpoint_every=4)
+    assert checkpoints(tmp_path / "stopped" / "checkpoints")[-1].name == "000006"
+    train_teacher(config, tmp_path / "stopped", checkpoint_every=2)
     assert same(weights(tmp_path / "straight"), weights(tmp_path / "stopped"))
     assert not (tmp_path / "stopped" / "checkpoints").exists()
 
@@ -150,8 +150,8 @@ def test_the_papers_teacher_starts(tmp_path: Path, mixture: str) -> None:
     assert round(parameters / 1e6, 1) == 10.7
     if mixture == "five-task":
         # The paper's batch of 64 takes minutes on a CPU; the batch is the one thing made smaller.
-        train_teacher(config.model_copy(update={"batch": 5}), tmp_path, checkpoint_every=3, stop_after=3)
-        assert [path.name for path in checkpoints(tmp_path / "checkpoints")] == ["000003"]
+        train_teacher(config.model_copy(update={"batch": 5}), tmp_path, checkpoint_every=1, stop_after=1)
+        assert [path.name for path in checkpoints(tmp_path / "checkpoints")] == ["000001"]
 
 
 def test_the_papers_schedule() -> None:

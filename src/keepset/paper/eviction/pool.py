@@ -157,6 +157,10 @@ def pooled(results: Results) -> list[Pool]:
     Results of the first protocol (32 tokens a block, one seed for all lengths, corrections that say "now", KVzip's
     maximum over heads) have no ``blocks`` among their coordinates, and pools of their own as long as they are tracked.
     """
+    return results.once(_pools)
+
+
+def _pools(results: Results) -> list[Pool]:
     runs: dict[tuple[str, str, int], list[RunResult]] = defaultdict(list)
     for run in results.runs.values():
         runs[str(run.at["model"]), str(run.at.get("blocks", "")), int(run.at["length"])].append(run)
