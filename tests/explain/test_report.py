@@ -17,11 +17,13 @@ from keepset.explain.words import (
     NOT_IN_TEXT,
     OTHERWISE,
     POINTS,
+    SAME,
     cited,
     cost_line,
     number_list,
     verdict,
     written_otherwise,
+    written_the_same,
 )
 
 NASTY = '<script>alert("1")</script> & [bold]x[/bold] \x1b[31mred\x07 ünï 🎉'
@@ -277,6 +279,25 @@ def test_evidence_that_makes_the_model_write_something_else_is_said_to(said: str
     assert (OTHERWISE.split(":")[0] in changed.to_html()) == otherwise
     given = changed.model_copy(update={"generated": False})
     assert not written_otherwise(given), "a given answer is not the model's to repeat"
+
+
+@pytest.mark.parametrize(
+    ("said", "without", "same"),
+    [
+        ("You may keep it for 12 months.", "You will keep it for 12 months.", True),
+        ("You may keep it for 12 months, in a box.", "You keep it for 12 months …", True),
+        ("You may keep it for 12 months.", "You may keep it for 6 months.", False),
+        ("The keeper was Ida Moen.", "The keeper was Harald Moe, a …", False),
+        ("Yes.", "", False),
+    ],
+)
+def test_a_reply_that_is_the_same_without_its_evidence_is_said_to_be(said: str, without: str, same: bool) -> None:
+    replies = Replies(everything=said, only_evidence=said, without_evidence=without)
+    made = report(replies=replies, said=said, parts=(), question="Is that it?")
+    assert written_the_same(made) == same
+    assert (SAME in draw(made)) == same
+    assert (SAME.split(":")[0] in made.to_html()) == same
+    assert not written_the_same(made.model_copy(update={"generated": False}))
 
 
 def test_roles_and_ranks() -> None:

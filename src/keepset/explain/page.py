@@ -7,17 +7,16 @@ from keepset.explain.findings import BlockReport, Findings, PartReport
 from keepset.explain.painted import Painted, painted_text
 from keepset.explain.words import (
     ANYWAY,
-    OTHERWISE,
     alone_line,
     cited_pieces,
     cost_line,
     doubt,
     missed,
     missed_line,
+    remarks,
     reply_rows,
     source_line,
     verdict,
-    written_otherwise,
 )
 
 COLOURS = """
@@ -193,7 +192,8 @@ def written_replies(report: Findings) -> str:
         f'<tr><th>{escape(name)}</th><td dir="auto">{escape(said) or "(nothing)"}</td></tr>'
         for name, said in reply_rows(report)
     )
-    return f"<table>{rows}</table>" + (f'<p class="note">{escape(OTHERWISE)}</p>' if written_otherwise(report) else "")
+    notes = "".join(f'<p class="note">{escape(remark)}</p>' for remark in remarks(report))
+    return f"<table>{rows}</table>{notes}"
 
 
 def _table(report: Findings) -> str:

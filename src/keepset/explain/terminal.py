@@ -8,17 +8,16 @@ from rich.text import Text
 from keepset.explain.findings import Findings, PartReport
 from keepset.explain.words import (
     ANYWAY,
-    OTHERWISE,
     alone_line,
     cited,
     cost_line,
     doubt,
     missed,
     missed_line,
+    remarks,
     reply_rows,
     source_line,
     verdict,
-    written_otherwise,
 )
 from keepset.terminal import one_line
 
@@ -55,8 +54,8 @@ def show(report: Findings, console: Console) -> None:
             console.print(Padding(_plain(f"“{part.text}”", "dim"), (0, 0, 0, 2)))
     console.print("\nWhat the model writes", style="bold")
     console.print(_grid(reply_rows(report), "cyan"))
-    if written_otherwise(report):
-        console.print(OTHERWISE, style="yellow")
+    for remark in remarks(report):
+        console.print(remark, style="yellow")
     console.print()
     console.print(cost_line(report), style="dim", highlight=False)
 

@@ -17,6 +17,7 @@ MOST = 0.5
 OTHERWISE = (
     "With the evidence alone the model writes something else: it makes the reply's words likely, and not the likeliest."
 )
+SAME = "Without the evidence the model writes much the same: it makes the reply likelier, and is not needed for it."
 FINAL_MARK = re.compile(r"[\s.!?…。！？\"'”’»)\]]*$")
 """What stands after the last word of a sentence."""
 
@@ -131,11 +132,29 @@ def written_otherwise(report: Findings) -> bool:
     alone = report.replies.only_evidence
     if alone is None or not report.generated:
         return False
-    left_out = COMMON | set(words(report.question))
-    whole, short = (set(words(said)) - left_out for said in (report.said, alone))
+    whole, short = (telling_words(report, said) for said in (report.said, alone))
     if any(map(str.isdecimal, whole - short)) and any(map(str.isdecimal, short - whole)):
         return True
     return 2 * len(whole & short) < min(len(whole), len(short))
+
+
+def written_the_same(report: Findings) -> bool:
+    """With the evidence hidden the model begins to say nothing that it did not say with it."""
+    without = report.replies.without_evidence
+    if without is None or not report.generated:
+        return False
+    whole, short = (telling_words(report, said) for said in (report.said, without))
+    return bool(short) and short <= whole
+
+
+def telling_words(report: Findings, said: str) -> set[str]:
+    """Without those that every text has, and those of the question."""
+    return set(words(said)) - COMMON - set(words(report.question))
+
+
+def remarks(report: Findings) -> list[str]:
+    """What the replies to parts of the text say against the evidence, where they do."""
+    return [OTHERWISE] * written_otherwise(report) + [SAME] * written_the_same(report)
 
 
 def source_line(report: Findings) -> str:
