@@ -16,7 +16,7 @@ from keepset.paper.claim import FAILS, HOLDS, OPEN
 from keepset.paper.evidence import run
 from keepset.paper.evidence.about import DEV, KINDS, OTHER, OWN, SAME, TUNE, asked_of, auc, choose_threshold, shares
 from keepset.paper.evidence.claims import at_least, at_most, nothing_better
-from keepset.paper.evidence.focus import EVERYTHING, GOLD, READS, focus_claims, focus_table, pooled
+from keepset.paper.evidence.focus import EVERYTHING, GOLD, READS, focus_claims, focus_table, pointing, pooled
 from keepset.paper.evidence.found import FOLDER as FOUND_FOLDER
 from keepset.paper.evidence.found import GIVEN, OWN_REPLY, passages
 from keepset.paper.evidence.measure import told, truth_of
@@ -128,11 +128,14 @@ def test_tools_say_the_same_of_what_others_have_read(data: Path) -> None:
 
 def test_replies_to_parts_of_a_text_stand_beside_the_reply_to_all_of_it(results: Results) -> None:
     rows = focus_table(results).rows
-    assert [row[1] for row in rows] == list(READS.values())
-    assert {row[2] for row in rows} == {"3"}
+    assert [row[1:3] for row in rows] == [("all", reads) for reads in READS.values()], "two of three were explained"
+    assert {row[3] for row in rows} == {"3"}
+    assert pointing(results, "tiny") is None
     assert [pooled(results, "tiny", "reads_gold", who).value for who in (EVERYTHING, GOLD)] == [1.0, 1.0]
     (claim,) = focus_claims(results)
     assert claim.verdict == OPEN, "three questions tell nothing"
+    right = pooled(results, "tiny", "right", GOLD).each or ""
+    assert pooled(results, "tiny", "right", GOLD, among="010").each == right[1]
 
 
 def test_keepset_reads_less_than_tools_that_ablate(results: Results) -> None:

@@ -29,7 +29,7 @@ from keepset.paper.bench.timing import one_thread
 from keepset.paper.claim import FAILS, HOLDS, OPEN, Claim
 from keepset.paper.claim import told as told_of
 from keepset.paper.evidence.measure import pooled_shares, told
-from keepset.paper.evidence.replies import Asked, paragraph_questions
+from keepset.paper.evidence.replies import PARAGRAPH_REPLIES, Asked, paragraph_questions
 from keepset.paper.evidence.units import RUN
 from keepset.paper.experiment import run_result
 from keepset.paper.result import Metric, RunResult
@@ -48,6 +48,7 @@ READS = {
     GOLD: "the sentence that people marked",
 }
 SURE = 0.05
+ALL, POINTS_ELSEWHERE = "all", "points elsewhere"
 
 
 @dataclass(frozen=True)
@@ -119,11 +120,28 @@ def focus_metrics(replied: Sequence[Replied]) -> Iterator[Metric]:
     yield told("right_in_full", [one.right(one.whole) for one in replied], reads=EVERYTHING)
 
 
-def pooled(results: Results, model: str, what: str, who: str) -> Metric:
-    """Over all parts that were run."""
+def pooled(results: Results, model: str, what: str, who: str, among: str | None = None) -> Metric:
+    """Over all parts that were run; ``among``: a 1 for each question that counts."""
     at = {"model": model, "questions": FOCUS, "reads": who}
-    parts = sorted(results.select(what, **at)["part"])
-    return pooled_shares(what, [results.metric(what, part=part, **at) for part in parts])
+    found = pooled_shares(what, [results.metric(what, part=part, **at) for part in focus_parts(results, model)])
+    if among is None:
+        return found
+    return told(what, [one == "1" for one, counts in zip(found.each or "", among, strict=True) if counts == "1"])
+
+
+def focus_parts(results: Results, model: str) -> list[int]:
+    return sorted(results.select("right", model=model, questions=FOCUS, reads=EVERYTHING)["part"])
+
+
+def pointing(results: Results, model: str) -> str | None:
+    """A 1 for each question of which ``keepset explain`` says that it seems to be about a block the reply does not rest
+    on; None where some were not explained."""
+    at = {"model": model, "questions": PARAGRAPH_REPLIES}
+    explained = set(results.select("hinted", **at)["part"])
+    parts = focus_parts(results, model)
+    if not explained.issuperset(parts):
+        return None
+    return "".join(results.metric("hinted", part=part, **at).each or "" for part in parts)
 
 
 def focus_models(results: Results) -> list[str]:
@@ -131,9 +149,10 @@ def focus_models(results: Results) -> list[str]:
     return list(dict.fromkeys(found["model"])) if len(found) else []
 
 
-def wins(results: Results, model: str, who: str) -> tuple[int, int]:
+def wins(results: Results, model: str, who: str, among: str | None = None) -> tuple[int, int]:
     """On how many questions the reply to a part alone has the answer, and the one to everything alone."""
-    pairs = list(zip(*(pooled(results, model, "right", side).each or "" for side in (who, EVERYTHING)), strict=True))
+    sides = (pooled(results, model, "right", side, among).each or "" for side in (who, EVERYTHING))
+    pairs = list(zip(*sides, strict=True))
     return pairs.count(("1", "0")), pairs.count(("0", "1"))
 
 
@@ -141,12 +160,9 @@ def focus_table(results: Results) -> Table:
     """Who reads what, and how often the answer is in the reply."""
     rows = []
     for model in focus_models(results):
-        for who, reads in READS.items():
-            gold, right = pooled(results, model, "reads_gold", who), pooled(results, model, "right", who)
-            full = with_interval(pooled(results, model, "right_in_full", who)) if who == EVERYTHING else ""
-            ahead = wins(results, model, who)
-            paired = "" if who == EVERYTHING else f"{ahead[0]}, {ahead[1]}; {sign_test(*ahead):.2g}"
-            rows.append((model, reads, str(right.n), with_interval(gold), with_interval(right), full, paired))
+        for of, among in ((ALL, None), (POINTS_ELSEWHERE, pointing(results, model))):
+            if of == ALL or among is not None:
+                rows += [(model, of, *focus_row(results, model, who, among)) for who in READS]
     return Table(
         name="evidence-focus",
         caption=(
@@ -156,6 +172,7 @@ def focus_table(results: Results) -> Table:
         ),
         columns=(
             "Model",
+            "questions",
             "reads",
             "n",
             "gold is read",
@@ -164,8 +181,21 @@ def focus_table(results: Results) -> Table:
             "right alone: this, everything; p",
         ),
         rows=tuple(rows),
-        notes=("p: exact sign test on the questions that one of the two alone gets right, two-sided.",),
+        notes=(
+            "p: exact sign test on the questions that one of the two alone gets right, two-sided.",
+            f"{POINTS_ELSEWHERE}: of which `keepset explain` says that the question seems to be about a sentence that "
+            "the reply does not rest on (evidence-reply-kinds); there it shows the reply to that sentence.",
+        ),
     )
+
+
+def focus_row(results: Results, model: str, who: str, among: str | None) -> tuple[str, ...]:
+    """What is read, and how often the answer is said."""
+    gold, right = (pooled(results, model, what, who, among) for what in ("reads_gold", "right"))
+    full = with_interval(pooled(results, model, "right_in_full", who, among)) if who == EVERYTHING else ""
+    ahead = wins(results, model, who, among)
+    paired = "" if who == EVERYTHING else f"{ahead[0]}, {ahead[1]}; {sign_test(*ahead):.2g}"
+    return READS[who], str(right.n), with_interval(gold), with_interval(right), full, paired
 
 
 def focus_claims(results: Results) -> list[Claim]:

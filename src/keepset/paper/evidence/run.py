@@ -110,7 +110,7 @@ def settings(scale: str) -> tuple[Setting, ...]:
             fresh=600,
             two_hop=60,
             paragraph_replies=200,
-            focus=100,
+            focus=200,
             found=40,
         ),
         Setting(
