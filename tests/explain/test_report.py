@@ -300,6 +300,16 @@ def test_a_reply_that_is_the_same_without_its_evidence_is_said_to_be(said: str, 
     assert not written_the_same(made.model_copy(update={"generated": False}))
 
 
+def test_sources_that_the_reply_neither_needs_nor_comes_from_are_called_doubtful_first() -> None:
+    replies = Replies(everything="For 12 months.", only_evidence="For 9 days.", without_evidence="For 12 months …")
+    made = report(said="For 12 months.", replies=replies, question="How long?")
+    for text in (draw(made), Reader(made.to_html()).text):
+        assert text.index("The sources below are doubtful") < text.index("How long?")
+    for field, said in (("only_evidence", "For 12 months."), ("without_evidence", "For 9 days.")):
+        sound = made.model_copy(update={"replies": replies.model_copy(update={field: said})})
+        assert "doubtful" not in draw(sound), field
+
+
 def test_roles_and_ranks() -> None:
     made = report(part(restored=(0.98, 0.4, 0.5), close=(1,)), part("So", evidence=(2,), restored=(0.0, 0.0, 0.8)))
     assert [made.role(i) for i in range(3)] == ["evidence", "close", "evidence"]

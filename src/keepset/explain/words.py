@@ -8,6 +8,9 @@ from keepset.text.lexical import COMMON
 
 NOT_IN_TEXT = "This text does not seem to answer that."
 NOT_FROM_TEXT = "The reply does not rest on this text."
+DOUBTFUL = (
+    "The sources below are doubtful: from them alone the model writes something else, and without them much the same."
+)
 ANYWAY = "The text adds little to these: the model would write them, or something like them, anyway."
 POINTS = 0.2
 """How much more a block must be about the question than those the reply rests on to be pointed at. The middle of what
@@ -50,7 +53,9 @@ def doubt(report: Findings) -> str | None:
     """What is to be said first, where there is something; a text may answer and the model talk about something else."""
     if report.about < report.about_threshold:
         return NOT_IN_TEXT
-    return None if report.in_text else NOT_FROM_TEXT
+    if not report.in_text:
+        return NOT_FROM_TEXT
+    return DOUBTFUL if written_otherwise(report) and written_the_same(report) else None
 
 
 def missed(report: Findings) -> BlockReport | None:
