@@ -63,10 +63,6 @@ class Replied:
     whole: str
     """The reply to everything in full length."""
 
-    def right(self, text: str) -> bool:
-        """It has an annotator's answer in it, whatever its case."""
-        return any(answer.lower() in text.lower() for answer in self.asked.answers)
-
 
 def run_focus(
     scale: str, name: str, quantize: Quantize | None, data: Path, size: int, part_size: int, part: int
@@ -115,9 +111,9 @@ def reply_to(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, asked: 
 
 def focus_metrics(replied: Sequence[Replied]) -> Iterator[Metric]:
     for who in READS:
-        yield told("right", [one.right(one.replies[who]) for one in replied], reads=who)
+        yield told("right", [one.asked.answered_in(one.replies[who]) for one in replied], reads=who)
         yield told("reads_gold", [one.asked.gold in one.kept[who] for one in replied], reads=who)
-    yield told("right_in_full", [one.right(one.whole) for one in replied], reads=EVERYTHING)
+    yield told("right_in_full", [one.asked.answered_in(one.whole) for one in replied], reads=EVERYTHING)
 
 
 def pooled(results: Results, model: str, what: str, who: str, among: str | None = None) -> Metric:

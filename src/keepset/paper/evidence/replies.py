@@ -50,6 +50,10 @@ class Asked:
     answers: tuple[str, ...]
     gold: int
 
+    def answered_in(self, text: str) -> bool:
+        """It has an annotator's answer in it, whatever its case."""
+        return any(answer.lower() in text.lower() for answer in self.answers)
+
 
 @dataclass(frozen=True)
 class Explained:
@@ -59,17 +63,14 @@ class Explained:
 
     @property
     def right(self) -> bool:
-        """The reply has an annotator's answer in it, whatever its case."""
-        return self._answered_in(self.report.said)
+        """The reply has the answer."""
+        return self.asked.answered_in(self.report.said)
 
     @property
     def sentence_exactly(self) -> bool:
         """The first sentence of the reply that has an annotator's answer rests on the gold sentence and no other."""
-        has_it = (part for part in self.report.parts if self._answered_in(part.text))
+        has_it = (part for part in self.report.parts if self.asked.answered_in(part.text))
         return any(part.evidence == (self.asked.gold,) for part in islice(has_it, 1))
-
-    def _answered_in(self, text: str) -> bool:
-        return any(answer.lower() in text.lower() for answer in self.asked.answers)
 
     @property
     def named(self) -> bool:
