@@ -100,11 +100,15 @@ def bench(
 ) -> None:
     """Benchmarks. Timings depend on the machine: compare within one run."""
     from keepset.paper.bench import find_jobs
+    from keepset.paper.durations import read_durations, said_beforehand
+    from keepset.paper.experiment import missing
     from keepset.paper.testbed.teachers.presets import find_preset
 
     find_preset(scale)
     check_output(results, folder=True)
     jobs = _wanted({name: find_jobs(name, scale, data)}, only)[name]
+    if runs := missing(jobs, results, scale):
+        out_console.print(said_beforehand(read_durations(scale), runs, ()))
     _run_jobs(jobs, results, scale)
 
 

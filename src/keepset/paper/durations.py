@@ -4,14 +4,18 @@
 deleted ``results/`` and ``teachers/`` to make everything anew.
 """
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from statistics import median
 
 from keepset.files import Frozen, read_record
 from keepset.paper.results import Results
 from keepset.terminal import duration
 
 TRACKED = Path("docs") / "results" / "durations.json"
+NUMBER = re.compile(r"(?<=-)\d+(?=/|$)|(?<=-part)\d+(?=/|$)")
+"""Of a part or a seed, in the name of a run."""
 
 
 class Durations(Frozen):
@@ -45,11 +49,22 @@ def read_durations(scale: str) -> Durations:
 
 def said_beforehand(known: Durations, runs: Collection[str], teachers: Collection[str]) -> str:
     """What is missing, and how long it will take."""
-    missing = f"{len(runs)} runs are missing" + (f", and {len(teachers)} teachers" if teachers else "")
-    timed = [known.runs[run] for run in runs if run in known.runs]
-    timed += [known.teachers[teacher] for teacher in teachers if teacher in known.teachers]
-    untimed = len(runs) + len(teachers) - len(timed)
+    missing = "1 run is missing" if len(runs) == 1 else f"{len(runs)} runs are missing"
+    if teachers:
+        missing += f", and {len(teachers)} teacher{'s' * (len(teachers) > 1)}"
+    found = [expected(known.runs, run) for run in runs] + [expected(known.teachers, name) for name in teachers]
+    timed = [seconds for seconds in found if seconds is not None]
+    untimed = len(found) - len(timed)
     if not timed:
-        return f"{missing}; nothing here says how long they will take"
+        return f"{missing}; nothing here says how long that takes"
     said = f"{missing}: about {duration(sum(timed))} of one core, as long as the tracked ones took"
-    return said + (f"; {untimed} more were never timed" if untimed else "")
+    return said + (f"; of {untimed} nothing here says how long" if untimed else "")
+
+
+def expected(known: Mapping[str, int], name: str) -> float | None:
+    """Seconds that it took, else the median of the other parts or seeds of the same thing."""
+    if name in known:
+        return known[name]
+    if NUMBER.sub("0", name) not in known:  # parts and seeds begin at 0; other numbers are sizes
+        return None
+    return median(seconds for other, seconds in known.items() if NUMBER.sub("0", other) == NUMBER.sub("0", name))
