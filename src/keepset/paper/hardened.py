@@ -20,7 +20,7 @@ from keepset.paper.chain_routers import (
     training_note,
     unrouted_metrics,
 )
-from keepset.paper.claim import Claim, every_claim
+from keepset.paper.claim import NOT_TESTED, Claim, every_claim
 from keepset.paper.dense import evaluation_batch, evaluation_seed
 from keepset.paper.experiment import Difference, Experiment, Jobs, Report, run_result
 from keepset.paper.hardened_reading import NAME as READING
@@ -183,7 +183,7 @@ def hardened_claims(results: Results) -> list[Claim]:
 
     def whole(condition: str) -> str:
         found = whole_chains(varied, condition)
-        return f"whole chain kept, by how the router is made: {found}" if found else "not tested"
+        return f"whole chain kept, by how the router is made: {found}" if found else NOT_TESTED
 
     n = f"{len(own.coordinates('router_seed'))} routers × {own.run(source=SOURCE).counts['examples']} examples"
     who_reads = "the same after either order in training; " + "; ".join(
@@ -212,7 +212,7 @@ def hardened_claims(results: Results) -> list[Claim]:
                 "0.98 to 0.99",
                 routers("routed", "trace", CONDITION),
                 0.95,
-                "not tested",
+                NOT_TESTED,
             ),
             (
                 "Hardened chains: the causal router routes the other hardened teacher at 0.85 or more",

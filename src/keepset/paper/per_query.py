@@ -30,7 +30,7 @@ from keepset import seeds
 from keepset.blocks import Span
 from keepset.interventions import answer_logits, dense_prefill
 from keepset.models.masks import block_numbers, may_read
-from keepset.paper.claim import FAILS, HOLDS, Claim
+from keepset.paper.claim import FAILS, HOLDS, NOT_TESTED, Claim
 from keepset.paper.experiment import Choice, Experiment, Jobs, Report, run_result
 from keepset.paper.labelled import RUN, Labelled
 from keepset.paper.result import At, Metric, RunResult
@@ -283,7 +283,7 @@ def per_query_claims(results: Results) -> list[Claim]:
                 f"{min(found):.3f} to {max(found):.3f}",
                 n,
                 HOLDS if holds else FAILS,
-                "not tested" if holds else other_readings(results, protocol),
+                NOT_TESTED if holds else other_readings(results, protocol),
             )
         )
     return claims

@@ -1,12 +1,12 @@
 """``keepset report``: every table, figure, claim and difference, and the paper map, from the results alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from keepset.explore.claims import NOT_THE_PAPERS
 from keepset.files import write_text
 from keepset.paper.catalogue import claims, every_number, experiments
-from keepset.paper.claim import FAILS, FEWEST, HOLDS, OPEN
+from keepset.paper.claim import FAILS, FEWEST, HOLDS, OPEN, Claim
 from keepset.paper.claims_file import claims_file
 from keepset.paper.durations import durations_file
 from keepset.paper.experiment import Experiment, Report
@@ -133,19 +133,26 @@ def index(results: Results, rendered: dict[str, str]) -> str:
 def contradictions(results: Results) -> list[str]:
     """What fails of the paper's own claims, and what was done to tell whether a choice of ours is the cause."""
     failed = [claim for _, claim in claims(results) if claim.verdict == FAILS and claim.paper not in NOT_THE_PAPERS]
-    if not failed:
-        return []
+    contradicting = [claim for claim in failed if not claim.bar_is_ours]
+    missed = [claim for claim in failed if claim.bar_is_ours]
     return [
-        "## What contradicts the paper",
-        "",
-        "The last column names the run that varies our own choice; without one, the cause may be ours as well as the",
-        "paper's.",
-        "",
-        "| claim | paper | here | is it a choice of ours? |",
-        "|---|---|---|---|",
-        *(f"| {claim.claim} | {claim.paper} | {claim.here} | {claim.own_choice} |" for claim in failed),
-        "",
+        *failed_table(
+            "What contradicts the paper",
+            (
+                "The last column names the run that varies our own choice; without one, the cause may be ours as well "
+                "as the\npaper's."
+            ),
+            contradicting,
+        ),
+        *failed_table("Bars of ours that are missed", "The paper's own figures miss them too.", missed),
     ]
+
+
+def failed_table(title: str, about: str, failed: Sequence[Claim]) -> list[str]:
+    """A section, where there is anything to put into it."""
+    head = [f"## {title}", "", about, "", "| claim | paper | here | is it a choice of ours? |", "|---|---|---|---|"]
+    rows = [f"| {claim.claim} | {claim.paper} | {claim.here} | {claim.own_choice} |" for claim in failed]
+    return [*head, *rows, ""] if rows else []
 
 
 def write_reports(results: Path, docs: Path, scale: str) -> list[Path]:

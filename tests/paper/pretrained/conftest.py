@@ -15,6 +15,7 @@ from keepset.paper.results import Results, read_results
 
 NAMES = (
     "pretrained",
+    "record_margins",
     "span_audit",
     "record_statistics",
     "record_routing",

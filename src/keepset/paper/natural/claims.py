@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from keepset.paper.claim import Claim, above, interval, told
+from keepset.paper.claim import NOT_TESTED, Claim, above, interval, told
 from keepset.paper.natural.corpus import QASPER, SQUAD
 from keepset.paper.natural.others import BOTH
 from keepset.paper.natural.papers import SHARES
@@ -30,7 +30,7 @@ def natural_claims(results: Results) -> list[Claim]:
         )
         said = f"QASPER evidence kept in 25 % of the words, no question: at least {RECALL}"
         claim = _claim(said, "0.39", router, rival, RECALL, _documents(results, QASPER, "papers"))
-        found.append(replace(claim, own_choice=tried(results)))
+        found.append(replace(claim, own_choice=tried(results), bar_is_ours=True))
     return found
 
 
@@ -45,7 +45,7 @@ def tried(results: Results) -> str:
     if not results.select("others").empty:
         known = results.metric("others", way=BOTH)
         found.append(f"what the paper's other questions needed kept first, then words: {interval(known)}")
-    return "; ".join(found) or "not tested"
+    return "; ".join(found) or NOT_TESTED
 
 
 def _there(results: Results, what: str, documents: str, rival: str) -> bool:

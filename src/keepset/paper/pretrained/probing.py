@@ -15,6 +15,7 @@ from torch import Tensor
 from keepset.blocks import KeepSet
 from keepset.paper.eviction.tally import Outcome, share_of
 from keepset.paper.experiment import Choice, Difference, Experiment, Jobs, Report
+from keepset.paper.pretrained import margins
 from keepset.paper.pretrained.examples import SINGLE, Task, draw
 from keepset.paper.pretrained.judge import Judged, choosing, judge
 from keepset.paper.pretrained.pool import part_jobs, pooled_share
@@ -154,6 +155,7 @@ EXPERIMENT = Experiment(
         Report("tab:trace-pretrained", "pretrained", readouts_table),
     ),
     claims=dependence_claims,
+    claims_need=(margins.NAME,),
     differences=(
         Difference(
             "tab:pretrained, accuracy on conflicting facts",

@@ -1,7 +1,10 @@
 """``tab:pretrained``, ``tab:app-pretrained-unique``, ``fig:pretrained``, ``tab:trace-pretrained``; what is claimed."""
 
+from dataclasses import replace
+
 from keepset.figures import COLOURS, new_figure, svg
 from keepset.paper.claim import Claim, above, below
+from keepset.paper.pretrained.margins import why_random_records_flip
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, grouped, models, paper_rows, pooled_share
 from keepset.paper.pretrained.readings import ATTENTION, ROLLOUT, TRACE
 from keepset.paper.pretrained.written import bar_claim
@@ -199,14 +202,30 @@ def dependence_claims(results: Results) -> list[Claim]:
     claims = []
     for model in asked(results, "conflicting"):
         bars = (
-            ("Hiding the current record flips the choice", 1.0, {"what": "flip", "hidden": "current"}, above, FLIPS),
-            ("Hiding a random record flips the choice", 0.0, {"what": "flip", "hidden": "random"}, below, RARELY),
-            ("The current record alone suffices", 1.0, {"what": "sufficient"}, above, SUFFICES),
+            (
+                "Hiding the current record flips the choice",
+                "1.00 (every model)",
+                {"what": "flip", "hidden": "current"},
+                above,
+                FLIPS,
+            ),
+            (
+                "Hiding a random record flips the choice",
+                "0.29 (0.5B), 0.03 (1.5B), 0.00 (3B)",
+                {"what": "flip", "hidden": "random"},
+                below,
+                RARELY,
+            ),
+            ("The current record alone suffices", "1.00 (every model)", {"what": "sufficient"}, above, SUFFICES),
         )
         for claim, paper, at, side, bar in bars:
             metric = pooled_share(results, model=model, task="conflicting", **at)
             if metric:
                 words = "at least" if side is above else "at most"
                 text = f"{claim}, conflicting facts ({model}): {words} {bar}"
-                claims.append(bar_claim(text, f"{paper:.2f} (3B)", metric, bar, "solved", side))
+                judged = bar_claim(text, paper, metric, bar, "solved", side)
+                if side is below:
+                    tested = why_random_records_flip(results, model)
+                    judged = replace(judged, own_choice=tested, bar_is_ours=True)
+                claims.append(judged)
     return claims

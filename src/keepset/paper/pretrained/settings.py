@@ -36,6 +36,8 @@ class Setting:
     """Per task: masking and readouts without any training (``tab:pretrained``)."""
     probed_unique: int | None = None
     """Of unique retrieval, where it is another number."""
+    weighed: int = 0
+    """How far ahead the answer is, and whether any other record changes that."""
     audited: int = 0
     """Spans and sinks."""
     judged: int = 0
@@ -69,13 +71,24 @@ class Setting:
         return self.probed if task != "unique" or self.probed_unique is None else self.probed_unique
 
 
-_PAPER = Setting("", probed=400, audited=10, judged=150, lessons=2_000, absorbed=2_000, hops=200, hop_lessons=2_000)
+_PAPER = Setting(
+    "",
+    probed=400,
+    weighed=100,
+    audited=10,
+    judged=150,
+    lessons=2_000,
+    absorbed=2_000,
+    hops=200,
+    hop_lessons=2_000,
+)
 
 SETTINGS: dict[str, tuple[Setting, ...]] = {
     "smoke": (
         Setting(
             TINY,
             probed=3,
+            weighed=3,
             audited=2,
             judged=3,
             lessons=6,
@@ -95,6 +108,7 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         Setting(
             "smollm2-135m-instruct",
             probed=200,
+            weighed=100,
             audited=10,
             judged=200,
             lessons=400,
