@@ -13,6 +13,7 @@ from keepset.paper.statistics import (
     crossed_difference,
     crossed_mean,
     marked_share,
+    mean_of,
     paired_difference,
     pooled,
     share,
@@ -24,6 +25,15 @@ from keepset.statistics import clustered_wilson, wilson
 
 CAUSAL = [0.91, 0.85, 0.99, 0.70, 0.88]
 IMITATION = [0.80, 0.83, 0.95, 0.60, 0.90]
+
+
+def test_a_mean_has_a_t_interval() -> None:
+    found = mean_of("moved", CAUSAL)
+    expected = ttest_1samp(CAUSAL, 0).confidence_interval(0.95)
+    assert (found.low, found.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+    assert found.n == 5
+    with pytest.raises(ValueError, match="moved: expected at least 2 values, got 1"):
+        mean_of("moved", [0.3])
 
 
 def test_a_clustered_difference_counts_documents_not_questions() -> None:

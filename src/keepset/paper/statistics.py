@@ -30,6 +30,14 @@ def clustered_share(what: str, successes: Sequence[int], sizes: Sequence[int], *
     return Metric(what=what, at=at, value=sum(successes) / n, n=n, low=low, high=high)
 
 
+def mean_of(what: str, values: Sequence[float], **at: Coordinate) -> Metric:
+    """A mean of independent values with its 95 % t interval."""
+    if len(values) < 2:
+        raise ValueError(f"{what}: expected at least 2 values, got {len(values)}: one has no spread")
+    mean, half = fmean(values), _half_t(values)
+    return Metric(what=what, at=at, value=mean, n=len(values), low=mean - half, high=mean + half)
+
+
 def pooled(what: str, parts: Iterable[Metric]) -> Metric:
     """Shares of different examples as one share."""
     found = list(parts)

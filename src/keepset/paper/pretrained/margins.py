@@ -23,7 +23,7 @@ from keepset.paper.pretrained.settings import RECORDS, Setting, frozen
 from keepset.paper.pretrained.written import record_result
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
-from keepset.paper.statistics import clustered_share
+from keepset.paper.statistics import clustered_share, mean_of
 from keepset.paper.table import Table, with_interval
 
 NAME = "record_margins"
@@ -128,8 +128,9 @@ def band_name(band: tuple[float, float]) -> str:
 
 def row(label: str, examples: Sequence[Solved]) -> tuple[str, ...]:
     shares = [flips(examples, kinds) for kinds in (KINDS, *((kind,) for kind in KINDS))]
-    moved = f"{fmean(example.moved for example in examples):.2f}" if examples else NOT_RUN
-    return (label, str(len(examples)), moved, *(with_interval(share) if share else NOT_RUN for share in shares))
+    moved = mean_of("moved", [example.moved for example in examples]) if len(examples) > 1 else None
+    cells = [with_interval(found) if found else NOT_RUN for found in (moved, *shares)]
+    return (label, str(len(examples)), *cells)
 
 
 def margins_table(results: Results) -> list[Table]:
@@ -157,7 +158,8 @@ def margins_table(results: Results) -> list[Table]:
         rows=tuple(grouped(groups)),
         notes=(
             "Ahead: log-probability of the answer minus that of the best other candidate. Moved: how much hiding one "
-            "record changes that, mean of absolute values. Square brackets: 95 % interval over examples.",
+            "record changes that, mean of absolute values. Square brackets: 95 % interval over examples. -: nothing to "
+            "count.",
         ),
     )
     return [table] if groups else []
