@@ -64,6 +64,14 @@ def test_the_plan_comes_first_and_the_bar_goes(model: PreTrainedModel, tokenizer
     for console in (quiet, watched):
         keepset.explain(model, tokenizer, CONTEXT, QUESTION, "4821", max_new_tokens=1, console=console)
         assert "5 blocks, " in console.export_text(clear=False)
-        assert "where no block is enough alone" in console.export_text(clear=False)
+        assert "tokens: at most about " in console.export_text(clear=False)
     assert len(quiet.export_text().splitlines()) == 1
     assert not model._forward_hooks
+
+
+def test_a_plan_says_what_may_come_on_top_where_it_is_told_apart() -> None:
+    def said(more_tokens: int) -> str:
+        return plan.Plan(5, 100, 200, more_tokens, 0, seconds_per_token=1.0, seconds_per_step=0.0).sentence()
+
+    assert said(600).endswith("at most about 3 minutes, or 13 minutes where no block is enough alone")
+    assert said(0).endswith("at most about 3 minutes")

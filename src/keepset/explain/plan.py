@@ -50,10 +50,9 @@ class Plan:
         return self.seconds + self.more_tokens * self.seconds_per_token
 
     def sentence(self) -> str:
-        return (
-            f"{self.n_blocks:,} blocks, {self.prompt_tokens:,} tokens: at most about {duration(self.seconds)}, or "
-            f"{duration(self.most_seconds)} where no block is enough alone"
-        )
+        usual, most = duration(self.seconds), duration(self.most_seconds)
+        more = "" if most == usual else f", or {most} where no block is enough alone"
+        return f"{self.n_blocks:,} blocks, {self.prompt_tokens:,} tokens: at most about {usual}{more}"
 
     def check(self, max_minutes: float) -> None:
         if self.most_seconds > 60 * max_minutes:
