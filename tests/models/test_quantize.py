@@ -10,7 +10,17 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from keepset.interventions import Ask, Fast, Reference
 from keepset.models.fingerprint import fingerprint, weights_fingerprint
 from keepset.models.loading import load_model
-from keepset.models.quantize import LARGEST, SPREAD, Int8Linear, largest, mixing, quantization, quantized, speedup
+from keepset.models.quantize import (
+    CHUNK,
+    LARGEST,
+    SPREAD,
+    Int8Linear,
+    largest,
+    mixing,
+    quantization,
+    quantized,
+    speedup,
+)
 from keepset.paper.bench.models import loaded as bench_model
 from keepset.paper.bench.models import tiny_model
 from keepset.policies import H2O
@@ -27,7 +37,7 @@ def loaded() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     return quantized(model), tokenizer
 
 
-ROWS = 517
+ROWS = CHUNK + 45
 
 
 def layer(width: int = 64, out: int = 96, bias: bool = True) -> tuple[nn.Linear, Int8Linear, Tensor]:
@@ -143,6 +153,18 @@ def test_a_pruned_document_remembers_it(
         PrunedContext.load(tmp_path / "doc.pruned", plain, tokenizer)
     found, _ = load_model(tmp_path / "model", "float32", quantize="int8")
     assert weights_fingerprint(found) == weights_fingerprint(model)
+
+
+def test_everything_but_the_products_is_float32_on_every_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, tokenizer = tiny_model()
+    plain.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    monkeypatch.setattr("keepset.models.loading.has_fast_bfloat16", lambda: True)
+    assert load_model(tmp_path)[0].dtype == torch.bfloat16
+    assert load_model(tmp_path, quantize="int8")[0].dtype == torch.float32
+    assert bench_model(str(tmp_path))[0].dtype == torch.float32, "results do not depend on who ran them"
 
 
 def test_what_cannot_be_rounded_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

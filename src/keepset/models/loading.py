@@ -39,15 +39,17 @@ def load_model(
 
     ``name`` is a bundled name (fetched first, with a message, when it is not there), a folder written by
     ``save_pretrained``, a ``.gguf`` file, or a hub id. Weights are read from safetensors only. Without ``dtype``
-    the fastest one that fits is taken: see ``default_dtype``. ``quantize="int8"`` multiplies whole numbers, on a CPU:
-    see ``keepset.models.quantize``.
+    the fastest one that fits is taken: see ``default_dtype``. ``quantize="int8"`` multiplies whole numbers, on a CPU,
+    with float32 for all else: see ``keepset.models.quantize``.
     """
     kind = kind_of_model(name)
     device = check_device(device)
     check_quantize(quantize)
     if quantize and device.type != "cpu":
         raise ValueError(f"quantize: expected the device cpu for int8, got {device}; leave quantize out there")
-    wanted = _check_dtype(dtype)
+    # What is not multiplied as whole numbers stays float32 whatever the processor has: the same labels everywhere, and
+    # torch copies a frozen bfloat16 head at every forward.
+    wanted = _check_dtype(dtype) or (torch.float32 if quantize else None)
     path = model_path(name)
     if kind == "bundled":
         folder = fetched(str(name))

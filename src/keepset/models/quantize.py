@@ -27,6 +27,8 @@ same on every processor, so that labels do not depend on which one made them."""
 SPREAD = 16
 """Neighbouring inputs that are mixed before rounding: one that is much larger than the others would set the row's scale
 alone and round the others away. More than 16 cost a tenth of a prefill and were no closer to float32."""
+CHUNK = 256
+"""Rows that are multiplied at a time, so that what comes out is still in the cache when it is scaled."""
 ENGINE, PRODUCT = "fbgemm", "linear_with_input_q_dq_qweight_dq_output_fp32"
 
 
@@ -57,12 +59,15 @@ class Int8Linear(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         if inputs.requires_grad and torch.is_grad_enabled():
             raise ValueError("quantize: expected no gradients through int8 layers; load the model without quantize")
-        rows = self._mixed(inputs.reshape(-1, self.in_features).float())
-        size = largest(rows)
+        rows = inputs.reshape(-1, self.in_features)
+        result = torch.empty(len(rows), self.out_features)
         product = getattr(torch.ops.quantized, PRODUCT)
-        result: Tensor = product(rows.div_(size), 1 / LARGEST, LARGEST + 1, self._packed).mul_(size)
-        if self.bias is not None:
-            result.add_(self.bias)
+        for few, scaled in zip(rows.split(CHUNK), result.split(CHUNK), strict=True):
+            mixed = self._mixed(few.float())
+            size = largest(mixed)
+            torch.mul(product(mixed.div_(size), 1 / LARGEST, LARGEST + 1, self._packed), size, out=scaled)
+            if self.bias is not None:
+                scaled.add_(self.bias)
         return result.to(inputs.dtype).view(*inputs.shape[:-1], self.out_features)
 
     def _mixed(self, rows: Tensor) -> Tensor:
@@ -81,7 +86,8 @@ def mixing(width: int) -> Tensor:
 
 def largest(rows: Tensor) -> Tensor:
     """(R, C) -> (R, 1) the largest magnitude of each row, never zero."""
-    found: Tensor = torch.linalg.vector_norm(rows, torch.inf, -1, keepdim=True)
+    # vector_norm(inf) says the same and takes twenty times as long.
+    found: Tensor = torch.maximum(rows.amax(-1, keepdim=True), -rows.amin(-1, keepdim=True))
     return found.clamp_(min=torch.finfo(torch.float32).tiny)
 
 
