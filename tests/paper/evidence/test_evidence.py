@@ -29,6 +29,7 @@ from keepset.paper.evidence.tables import (
     KEEPSET,
     Pool,
     about_table,
+    correlation,
     found_table,
     squad_table,
     two_hop_table,
@@ -108,6 +109,8 @@ def test_costs_are_of_the_parts_in_which_every_tool_read_for_itself(results: Res
     assert pool.parts == [0, 1]
     assert pool.parts_with("seconds") == pool.parts_with("tokens") == [0]
     assert pool.cost("tokens").n == 2
+    assert pool.parts_with("datamodelling") == [1], "random masks are read where costs are not told"
+    assert correlation(pool).endswith(", n = 1")
     assert any("on the first 2 questions every tool read for itself" in note for note in squad_table(results).notes)
 
 

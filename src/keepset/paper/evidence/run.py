@@ -70,8 +70,8 @@ class Setting(Frozen):
     """In so many parts every tool reads for itself, so that its cost can be told (None: in all). In the others tools
     share what was read: a large model takes hours otherwise."""
     halves: int = HALVES
-    """Random half-masks of the linear datamodelling score; they cost more than all of keepset, so none for a large
-    model."""
+    """Random half-masks of the linear datamodelling score; of a large model only in parts whose costs are not told,
+    because there every tool's scores are to be had from what one of them read."""
 
     @property
     def name(self) -> str:
@@ -80,6 +80,14 @@ class Setting(Frozen):
 
     def loaded(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         return loaded(self.model, self.quantize)
+
+    def shares(self, part: int) -> bool:
+        """Tools of this part share what was read."""
+        return self.costed is not None and part >= self.costed
+
+    def halves_of(self, part: int) -> int:
+        """Random half-masks that are read in it."""
+        return self.halves if self.costed is None or self.shares(part) else 0
 
 
 def settings(scale: str) -> tuple[Setting, ...]:
@@ -146,7 +154,6 @@ def settings(scale: str) -> tuple[Setting, ...]:
             documents=0,
             replies=0,
             costed=1,
-            halves=0,
         ),
     )
 
@@ -222,7 +229,7 @@ def run_tool(scale: str, setting: Setting, data: Path, questions: str, tool: str
             "part_size": setting.part,
             "threads": 1,
             "dtype": str(next(model.parameters()).dtype).removeprefix("torch."),
-            "half_masks": setting.halves,
+            "half_masks": setting.halves_of(part),
             **({"peers": peers.versions()} if tool in PEERS else {}),
         },
         seeds={"evaluation": seeds.EVALUATION.seed(RUN), "intervention": seeds.INTERVENTION.seed(RUN)},
@@ -237,8 +244,7 @@ def part_truths(setting: Setting, data: Path, questions: str, part: int) -> list
     """The questions of a part, with what has been read of them so far."""
     model, tokenizer = setting.loaded()
     chosen = part_units(setting, data, questions)[part * setting.part : (part + 1) * setting.part]
-    shared = setting.costed is not None and part >= setting.costed
-    return [truth_of(unit, model, tokenizer, setting.halves, shared) for unit in chosen]
+    return [truth_of(unit, model, tokenizer, setting.halves_of(part), setting.shares(part)) for unit in chosen]
 
 
 def part_units(setting: Setting, data: Path, questions: str) -> list[Unit]:

@@ -114,8 +114,12 @@ def drop(top: int) -> Callable[[Pool], str]:
 
 
 def correlation(pool: Pool) -> str:
-    """The linear datamodelling score, where random masks were read."""
-    return with_interval(pool.mean("datamodelling")) if pool.parts_with("datamodelling") == pool.parts else ""
+    """The linear datamodelling score, where random masks were read; of how many questions, where not of all."""
+    parts = pool.parts_with("datamodelling")
+    if not parts:
+        return ""
+    found = pool.mean("datamodelling", parts)
+    return with_interval(found) + ("" if parts == pool.parts else f", n = {found.n}")
 
 
 def asked(pool: Pool) -> str:
