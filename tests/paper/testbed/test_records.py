@@ -45,8 +45,8 @@ def test_examples_say_what_they_claim(tokenizer: PreTrainedTokenizerFast, n_reco
         records = read(tokenizer, example)
         assert len(records) == n_records
         query = say(tokenizer, example.tokens[example.query.start :])
-        asked = re.search(r"What is the code for ([A-Z]{4})\?", query)
-        assert asked
+        asked = re.search(rf"What is the code for ([A-Z]{{4}}){' now' if stale else ''}\?", query)
+        assert asked, "what is asked of a name that was updated is its code now"
         assert query.endswith(f"The code for {asked[1]} is")
         writes = [i for i, (name, _, _) in enumerate(records) if name == asked[1]]
         assert len(writes) == stale + 1

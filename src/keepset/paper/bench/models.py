@@ -35,7 +35,7 @@ def _loaded(name: str, quantize: Quantize | None) -> tuple[PreTrainedModel, PreT
     if name != TINY:
         on_gpu = torch.cuda.is_available() and quantize is None  # whole numbers are multiplied on CPUs alone
         device, dtype = ("cuda", None) if on_gpu else ("cpu", torch.float32)
-        return load_model(name, dtype, device, quantize=quantize)
+        return load_model(name, dtype=dtype, device=device, quantize=quantize)
     model, tokenizer = tiny_model()
     return (quantized(model) if quantize else model), tokenizer
 

@@ -175,6 +175,11 @@ EXPERIMENT = Experiment(
             "mass from the answer row, summed over the record's tokens, mean over heads and layers",
         ),
         Choice(
+            "What is asked of a name that was updated",
+            'its code now ("What is the code for NARO now?"): without the word both models here mostly choose obsolete '
+            "codes (`docs/log.md`)",
+        ),
+        Choice(
             "What else is in a conflicting-facts context",
             "other names are updated too (about two records a name), so that 'now' does not give the record away",
         ),

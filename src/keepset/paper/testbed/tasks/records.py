@@ -4,7 +4,7 @@ prefix     <|im_start|>user
 block 0    The code for NARO is 4821.
 block 1    The code for BELU is 3390.
 block 2    The code for NARO is now 7154.
-query      What is the code for NARO? <|im_end|> ... The code for NARO is
+query      What is the code for NARO now? <|im_end|> ... The code for NARO is
 answer     7154          candidates 7154, 4821, 9026, 1183          family {{2}}; block 0 is obsolete
 """
 
@@ -167,7 +167,8 @@ def write_example(
 ) -> RecordExample:
     """Sentences and a question as tokens, one block a sentence."""
     said = [f"{sentence} " for sentence in sentences]
-    text, start = _prompt(tokenizer, before, said, asked.name)
+    now = " now" if obsolete else ""
+    text, start = _prompt(tokenizer, before, said, asked.name, f"What is the code for {asked.name}{now}?")
     edges = accumulate((len(sentence) for sentence in said), initial=start)
     tokens, blocks = tokenise(tokenizer, text, list(pairwise(edges)))
     answers = {code: continuation(tokenizer, text, tokens, f" {code}") for code in asked.choices}
@@ -189,12 +190,14 @@ def key_name(key: int) -> str:
     return SYLLABLES[key // NAMES.members] + SYLLABLES[key % NAMES.members]
 
 
-def _prompt(tokenizer: PreTrainedTokenizerBase, before: str, sentences: list[str], name: str) -> tuple[str, int]:
+def _prompt(
+    tokenizer: PreTrainedTokenizerBase, before: str, sentences: list[str], name: str, question: str
+) -> tuple[str, int]:
     """Everything up to the answer, and where the first sentence starts. The answer's sentence is begun for the
     model, so that the next token is the code and forced choice compares codes, not ways to start a reply."""
     lead = f"{before} " if before else ""
     records = lead + "".join(sentences)
-    question, opening = f"What is the code for {name}?", f"The code for {name} is"
+    opening = f"The code for {name} is"
     if not tokenizer.chat_template:
         return f"{records}\nQuestion: {question}\nAnswer: {opening}", len(lead)
     chat, start = chat_prompt(tokenizer, f"{records}\n{question}")
