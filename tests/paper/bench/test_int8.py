@@ -5,6 +5,7 @@ from pathlib import Path
 import torch
 
 from keepset.paper.bench import int8
+from keepset.paper.claim import OPEN
 from keepset.paper.experiment import run_missing
 from keepset.paper.results import read_results
 
@@ -19,6 +20,9 @@ def test_both_sides_are_asked_the_same(tmp_path: Path) -> None:
         assert 0 <= results.value("same_answer", subject=subject) <= 1
     table = int8.int8_table(results)
     assert [row[1] for row in table.rows] == ["needles", "prefill", "records"]
+    claims = int8.int8_claims(results)
+    assert len(claims) == 2, "of labels; how fast it is depends on the machine"
+    assert all(claim.verdict == OPEN for claim in claims), "two examples tell nothing"
 
 
 def test_a_difference_is_seen() -> None:

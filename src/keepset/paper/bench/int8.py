@@ -25,6 +25,7 @@ from keepset.labels import evidence_sets, keep_sets
 from keepset.paper.bench.engine.run import written_candidates
 from keepset.paper.bench.models import TINY, loaded
 from keepset.paper.bench.timing import bracketed, clock, one_thread, quartiles, ratios, rotated
+from keepset.paper.claim import Claim, every_claim
 from keepset.paper.experiment import Experiment, Jobs, Report, run_result
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
@@ -61,6 +62,9 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
     ),
     "paper": (Setting("Qwen/Qwen2.5-7B-Instruct", 200, 200, 10),),
 }
+
+SAME_SETS = 0.97
+"""Share of examples on which both are to find the same evidence set."""
 
 Seconds = dict[str, list[float]]
 """Side -> CPU seconds, example by example."""
@@ -253,6 +257,21 @@ def int8_table(results: Results) -> Table:
     )
 
 
+def int8_claims(results: Results) -> list[Claim]:
+    """Whether rounding leaves the labels what they are."""
+    return [
+        every_claim(
+            f"int8 finds the evidence sets of float32 ({run.at['model']}, {run.at['subject']}): at least {SAME_SETS}",
+            "not in it",
+            [results.metric("same_evidence", **run.at)],
+            SAME_SETS,
+            f"{run.counts['examples']} examples",
+        )
+        for run in results.runs.values()
+        if run.at["subject"] != PREFILL
+    ]
+
+
 def drop_cell(results: Results, run: RunResult) -> str:
     if not any(metric.what == "drop_gap" for metric in run.metrics):
         return "-"
@@ -264,5 +283,6 @@ EXPERIMENT = Experiment(
     place=73,
     jobs=jobs,
     reports=(Report("int8 beside float32: speed, answers, evidence sets, drops", "cost", int8_table, beyond=True),),
+    claims=int8_claims,
     bench=True,
 )
