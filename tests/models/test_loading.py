@@ -13,7 +13,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, Llama
 from keepset.models import loading
 from keepset.models.bundled import BUNDLED
 from keepset.models.gguf_file import convert_gguf, load_gguf
-from keepset.models.loading import default_dtype, has_fast_bfloat16, load_model
+from keepset.models.loading import default_dtype, load_model
 from keepset.models.naming import check_named_model
 
 
@@ -58,17 +58,14 @@ def test_the_dtype_can_be_chosen(folder: Path, dtype: str, found: torch.dtype) -
     assert load_model(folder, dtype=dtype)[0].dtype == found
 
 
-def test_bfloat16_is_the_default_only_where_it_is_fast_or_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "has_fast_bfloat16", lambda: False)
+def test_bfloat16_is_the_default_only_where_float32_does_not_fit() -> None:
     assert default_dtype(1000) == torch.float32
     assert default_dtype(10**15) == torch.bfloat16
-    monkeypatch.setattr(loading, "has_fast_bfloat16", lambda: True)
-    assert default_dtype(1000) == torch.bfloat16
     assert default_dtype(1000, "meta") == torch.float32
 
 
 def test_the_default_dtype_is_used(folder: Path) -> None:
-    assert load_model(folder)[0].dtype == (torch.bfloat16 if has_fast_bfloat16() else torch.float32)
+    assert load_model(folder)[0].dtype == torch.float32, "on every processor"
 
 
 def test_the_first_token_follows_the_header(tmp_path: Path, gguf_writer: Callable[..., None]) -> None:

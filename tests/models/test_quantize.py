@@ -155,18 +155,6 @@ def test_a_pruned_document_remembers_it(
     assert weights_fingerprint(found) == weights_fingerprint(model)
 
 
-def test_everything_but_the_products_is_float32_on_every_processor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain, tokenizer = tiny_model()
-    plain.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    monkeypatch.setattr("keepset.models.loading.has_fast_bfloat16", lambda: True)
-    assert load_model(tmp_path)[0].dtype == torch.bfloat16
-    assert load_model(tmp_path, quantize="int8")[0].dtype == torch.float32
-    assert bench_model(str(tmp_path))[0].dtype == torch.float32, "results do not depend on who ran them"
-
-
 def test_what_cannot_be_rounded_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="quantize: expected int8 or none, got 'int4'"):
         load_model("smollm2-135m-instruct", quantize="int4")  # type: ignore[arg-type]

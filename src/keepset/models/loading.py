@@ -39,17 +39,14 @@ def load_model(
 
     ``name`` is a bundled name (fetched first, with a message, when it is not there), a folder written by
     ``save_pretrained``, a ``.gguf`` file, or a hub id. Weights are read from safetensors only. Without ``dtype``
-    the fastest one that fits is taken: see ``default_dtype``. ``quantize="int8"`` multiplies whole numbers, on a CPU,
-    with float32 for all else: see ``keepset.models.quantize``.
+    see ``default_dtype``. ``quantize="int8"`` multiplies whole numbers, on a CPU: see ``keepset.models.quantize``.
     """
     kind = kind_of_model(name)
     device = check_device(device)
     check_quantize(quantize)
     if quantize and device.type != "cpu":
         raise ValueError(f"quantize: expected the device cpu for int8, got {device}; leave quantize out there")
-    # What is not multiplied as whole numbers stays float32 whatever the processor has: the same labels everywhere, and
-    # torch copies a frozen bfloat16 head at every forward.
-    wanted = _check_dtype(dtype) or (torch.float32 if quantize else None)
+    wanted = _check_dtype(dtype)
     path = model_path(name)
     if kind == "bundled":
         folder = fetched(str(name))
@@ -126,24 +123,15 @@ def check_tokens(name: str | Path, model: PreTrainedModel, tokenizer: PreTrained
 
 
 def default_dtype(parameters: int, device: torch.device | str = "cpu") -> torch.dtype:
-    """float32 on a CPU, unless it has bfloat16 instructions or float32 weights would not fit.
+    """float32 on a CPU, unless float32 weights would not fit.
 
-    Without the instructions (AVX512-BF16, AMX) bfloat16 products were three times as slow as float32 ones; with
-    them 2.7 times as fast. bfloat16 also rounds: near-ties between answers can fall either way.
+    Also on a processor that multiplies bfloat16 faster: labels and routers belong to one precision, and those made on
+    one machine would be refused on the next.
     """
     device = torch.device(device)
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
-    if device.type != "cpu" or not (has_fast_bfloat16() or _too_large(4 * parameters)):
-        return torch.float32
-    return torch.bfloat16
-
-
-def has_fast_bfloat16() -> bool:
-    """Whether this CPU multiplies bfloat16 matrices in hardware."""
-    # torch has no public name for these; where a version lacks them, float32 is the safe answer.
-    tests = (getattr(torch.cpu, name, None) for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
-    return any(test() for test in tests if test is not None)
+    return torch.bfloat16 if device.type == "cpu" and _too_large(4 * parameters) else torch.float32
 
 
 def _load(

@@ -25,8 +25,7 @@ def short_name(model: str, quantize: Quantize | None) -> str:
 
 
 def loaded(name: str, quantize: Quantize | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The model, once for all jobs of a run, on a GPU where there is one; ``tiny`` is an untrained one. On a CPU always
-    in float32: parts of one table are run on different processors, some of which would take bfloat16."""
+    """The model, once for all jobs of a run, on a GPU where there is one; ``tiny`` is an untrained one."""
     return _loaded(name, quantize)
 
 
@@ -34,8 +33,7 @@ def loaded(name: str, quantize: Quantize | None = None) -> tuple[PreTrainedModel
 def _loaded(name: str, quantize: Quantize | None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     if name != TINY:
         on_gpu = torch.cuda.is_available() and quantize is None  # whole numbers are multiplied on CPUs alone
-        device, dtype = ("cuda", None) if on_gpu else ("cpu", torch.float32)
-        return load_model(name, dtype=dtype, device=device, quantize=quantize)
+        return load_model(name, device="cuda" if on_gpu else "cpu", quantize=quantize)
     model, tokenizer = tiny_model()
     return (quantized(model) if quantize else model), tokenizer
 
