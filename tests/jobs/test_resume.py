@@ -68,7 +68,9 @@ def quick(monkeypatch: pytest.MonkeyPatch, known: dict[Hashable, Any]) -> list[i
 
 
 def test_killed_at_random_moments(tiny: Loaded, data: Path, tmp_path: Path) -> None:
+    began = time.monotonic()
     label(data, tiny, tmp_path / "whole", shard_rows=SHARD_ROWS)
+    whole = time.monotonic() - began
     out = tmp_path / "out"
     seed = random.randrange(1000)
     rng = random.Random(seed)
@@ -78,7 +80,7 @@ def test_killed_at_random_moments(tiny: Loaded, data: Path, tmp_path: Path) -> N
         before = contents(out) if out.exists() else {}
         while run.exitcode is None and (not out.exists() or contents(out) == before):
             time.sleep(0.01)
-        time.sleep(rng.uniform(0, 0.5))
+        time.sleep(rng.uniform(0, whole / 3))
         run.kill()
         run.join()
         killed += run.exitcode == -signal.SIGKILL
