@@ -176,8 +176,8 @@ EXPERIMENT = Experiment(
         ),
         Choice(
             "What is asked of a name that was updated",
-            'its code now ("What is the code for NARO now?"): without the word both models here mostly choose obsolete '
-            "codes (`docs/log.md`)",
+            'its code now ("What is the code for NARO now?"): without the word both models here are right less often '
+            "(`docs/log.md`)",
         ),
         Choice(
             "What else is in a conflicting-facts context",
