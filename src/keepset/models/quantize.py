@@ -86,7 +86,7 @@ def mixing(width: int) -> Tensor:
 
 def largest(rows: Tensor) -> Tensor:
     """(R, C) -> (R, 1) the largest magnitude of each row, never zero."""
-    # vector_norm(inf) says the same and takes twenty times as long.
+    # vector_norm(inf) says the same and is many times slower.
     found: Tensor = torch.maximum(rows.amax(-1, keepdim=True), -rows.amin(-1, keepdim=True))
     return found.clamp_(min=torch.finfo(torch.float32).tiny)
 
