@@ -147,7 +147,7 @@ def settings(scale: str) -> tuple[Setting, ...]:
             model=LARGE_MODEL,
             quantize="int8",
             tools=tuple(tool for tool in TOOLS if tool not in (GRADIENT, AS_INSTALLED)),
-            questions=60,
+            questions=80,
             tuning=0,
             fresh=0,
             two_hop=0,
