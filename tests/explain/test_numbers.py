@@ -11,7 +11,7 @@ from keepset.explain.explanation import short_replies
 from keepset.explain.plan import SHORT_REPLY
 from keepset.interventions import Fast, Reference
 from keepset.labels.about import about_questions
-from keepset.labels.support import Support, find_support
+from keepset.labels.support import find_support
 from keepset.labels.worth import Answer
 from keepset.text.example import text_example
 from tests.explain.subject import CONTEXT, QUESTION
@@ -53,8 +53,6 @@ def test_the_reply_from_the_block_that_the_question_points_at_is_what_that_block
     writer = Writer(Reference(model), tokenizer, prompt)
     alone = short_replies(Writer(Fast(model), tokenizer, prompt), [], 4, pointed=1).only_pointed
     assert alone == writer.beginning(frozenset({1}), 4)
-    enough = Support(1.0, evidence=frozenset({1}), enough=True)
-    assert short_replies(writer, [enough], 4, pointed=1).only_pointed is None, "the evidence alone says it already"
     assert short_replies(writer, [], 4).only_pointed is None
 
 

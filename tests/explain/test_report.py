@@ -16,7 +16,6 @@ from keepset.explain.words import (
     NOT_FROM_TEXT,
     NOT_IN_TEXT,
     OTHERWISE,
-    POINTS,
     SAME,
     cited,
     cost_line,
@@ -25,6 +24,7 @@ from keepset.explain.words import (
     written_otherwise,
     written_the_same,
 )
+from keepset.labels.about import POINTS
 
 NASTY = '<script>alert("1")</script> & [bold]x[/bold] \x1b[31mred\x07 ünï 🎉'
 SAID = "The cat is grey. The ferry leaves at noon. So"

@@ -56,6 +56,24 @@ def test_what_is_explained(
         assert text.strip() in decode(tokenizer, said.tokens[part.tokens])
 
 
+@pytest.mark.parametrize(
+    ("reply", "parts", "read"),
+    [
+        ("It is 7. NARO is 48", ["It is 7. "], "It is 7."),
+        ("It is 7. NARO is 48.", ["It is 7. ", "NARO is 48."], "It is 7. NARO is 48."),
+        ("NARO is 48", ["NARO is 48"], "NARO is 48"),
+    ],
+)
+def test_half_a_sentence_is_not_explained_where_the_model_would_have_written_more(
+    tokenizer: PreTrainedTokenizerBase, reply: str, parts: list[str], read: str
+) -> None:
+    prompt = text_example(tokenizer, CONTEXT, QUESTION, [0])
+    said = find_said(tokenizer, tuple(tokenizer(reply)["input_ids"]), None, prompt, goes_on=True)
+    assert [said.text[part.start : part.stop] for part in said.parts] == parts
+    assert said.text == reply, "it is shown all the same"
+    assert decode(tokenizer, said.tokens) == read
+
+
 def test_a_sentence_the_text_only_colours_is_not_looked_into(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,

@@ -11,6 +11,8 @@ from keepset.models.endings import line_ends, turn_ends
 from keepset.text.example import TextExample
 from keepset.text.split import split_blocks
 
+SENTENCE_ENDS = (".", "!", "?", "。", "！", "？")
+
 
 @dataclass(frozen=True)
 class Writer:
@@ -67,12 +69,17 @@ class Said:
 
 
 def find_said(
-    tokenizer: PreTrainedTokenizerBase, reply: tuple[int, ...], given: str | None, prompt: TextExample
+    tokenizer: PreTrainedTokenizerBase,
+    reply: tuple[int, ...],
+    given: str | None,
+    prompt: TextExample,
+    goes_on: bool = False,
 ) -> Said:
     """The reply, sentence by sentence, each once; of a given answer, the span of the reply that says it.
 
     reply    The cat is grey. The ferry leaves at noon, and
     parts    The cat is grey. | The ferry leaves at noon, and
+    goes on  The cat is grey.        -> the model would have written more: half a sentence says nothing yet
     given    noon                    -> one part of the same reply
     given    The ferry is cancelled. -> not in the reply: right after the prompt, sentence by sentence
     """
@@ -83,7 +90,11 @@ def find_said(
                 "answer: expected the model to write one, got nothing before the end of its turn or line; "
                 "pass the answer to explain"
             )
-        return Said(text, reply, said_first(text, parts_of(tokenizer, reply, split_blocks(text, "sentence"))), True)
+        parts = parts_of(tokenizer, reply, split_blocks(text, "sentence"))
+        if goes_on and len(parts) > 1 and not text.rstrip().endswith(SENTENCE_ENDS):
+            parts = parts[:-1]
+            reply = reply[: parts[-1].tokens.stop]
+        return Said(text, reply, said_first(text, parts), True)
     begin = text.find(given.strip())
     if begin >= 0:
         parts = parts_of(tokenizer, reply, [(begin, begin + len(given.strip()))])
@@ -121,7 +132,7 @@ def parts_of(
 
 def whole_words(text: str) -> str:
     """Without the last word, which may go on: a number cut short is another number. One word alone is left."""
-    return text if text.endswith((".", "!", "?")) else "".join(text.rsplit(maxsplit=1)[:1])
+    return text if text.endswith(SENTENCE_ENDS) else "".join(text.rsplit(maxsplit=1)[:1])
 
 
 def decode(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[int]) -> str:

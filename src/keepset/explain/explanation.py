@@ -22,7 +22,7 @@ from keepset.explain.findings import BlockReport, CostReport, PartReport, Replie
 from keepset.explain.plan import MAX_MINUTES, SHORT_REPLY, make_plan, progress_bar
 from keepset.explain.report import Report
 from keepset.interventions import Ask, Fast
-from keepset.labels.about import about_answer, about_blocks, about_threshold
+from keepset.labels.about import about_answer, about_blocks, about_threshold, most_about, points_elsewhere
 from keepset.labels.support import Support, SupportEffort, check_support_effort, find_support, no_support
 from keepset.labels.worth import Answer
 from keepset.models.loading import load_model
@@ -159,19 +159,22 @@ def _measure(
     attention: bool,
 ) -> _Measured:
     writer = Writer(executor, tokenizer, prompt)
-    said = find_said(tokenizer, writer.tokens(writer.everything, max_new_tokens), answer, prompt)
+    reply = writer.tokens(writer.everything, max_new_tokens)
+    said = find_said(tokenizer, reply, answer, prompt, goes_on=len(reply) == max_new_tokens)
     lead = prompt.before_question.answer[: -len(prompt.answer)]
     asked = Answer(prompt, executor, said.tokens, word_numbers(tokenizer, [*lead, *said.tokens]))
     supports = find_supports(asked, said.parts, effort, LEAST_PEAK if answer is None else -math.inf)
     about = about_answer(asked, tokenizer).value  # after the answer: its readings hold the question's
     nearness = [found.value for found in about_blocks(asked, tokenizer)]
-    points = answer is None and about >= about_threshold(model_name(executor.model))
+    pointed = most_about(nearness) if answer is None and about >= about_threshold(model_name(executor.model)) else None
+    rests_on: KeepSet = frozenset().union(*(support.named | support.others for support in supports))
+    elsewhere = pointed is not None and points_elsewhere(pointed, nearness, rests_on)
     return _Measured(
         said,
         supports,
         about,
         nearness,
-        short_replies(writer, supports, max_new_tokens, most_about(nearness) if points else None),
+        short_replies(writer, supports, max_new_tokens, pointed if elsewhere else None),
         reply_attention(executor.model, prompt, said.tokens).tolist() if attention else None,
     )
 
@@ -179,11 +182,6 @@ def _measure(
 def model_name(model: PreTrainedModel) -> str:
     """As people know it, and as its threshold is filed."""
     return Path(model.name_or_path or "").name or type(model).__name__
-
-
-def most_about(nearness: Sequence[float]) -> int | None:
-    """The block that is most about the question."""
-    return max(range(len(nearness)), key=nearness.__getitem__) if nearness else None
 
 
 def _report(
@@ -255,8 +253,8 @@ def short_replies(
     writer: Writer, supports: Sequence[Support], max_new_tokens: int, pointed: int | None = None
 ) -> Replies:
     """The reply, and how it begins with the evidence alone, without it, and with the block alone that the question
-    points at, where that is another reading."""
-    evidence: KeepSet = frozenset().union(*(support.evidence for support in supports if support.enough))
+    points at, where the reply does not rest on it."""
+    evidence: KeepSet = frozenset().union(*(support.named for support in supports))
     others: KeepSet = frozenset().union(*(support.others for support in supports))
     alone: KeepSet = frozenset() if pointed is None else frozenset({pointed})
     short = min(SHORT_REPLY, max_new_tokens)
@@ -265,7 +263,7 @@ def short_replies(
         everything=writer.beginning(writer.everything, max_new_tokens),
         only_evidence=writer.beginning(evidence, short, reply) if evidence else None,
         without_evidence=writer.beginning(writer.everything - evidence - others, short, reply) if evidence else None,
-        only_pointed=writer.beginning(alone, short) if alone and alone != evidence else None,
+        only_pointed=writer.beginning(alone, short) if alone else None,
     )
 
 
@@ -283,7 +281,7 @@ def part_reports(said: Said, supports: Sequence[Support]) -> tuple[PartReport, .
             start=part.start,
             stop=part.stop,
             worth=support.worth,
-            evidence=tuple(sorted(support.evidence)) if support.enough else (),
+            evidence=tuple(sorted(support.named)),
             others=tuple(sorted(support.others)),
             close=tuple(sorted(support.close)),
             spoken=bool(support.evidence),

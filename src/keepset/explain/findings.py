@@ -76,8 +76,9 @@ class Replies(Frozen):
     without_evidence: str | None
     """How the reply begins with the evidence, and what says it too, hidden; None where there is none."""
     only_pointed: str | None = None
-    """How the reply begins with only the block visible that the question points at; None where the evidence is that
-    block, the text does not seem to be about the question, or the answer was given."""
+    """How the reply begins with only the block visible that the question points at; None where the reply rests on that
+    block or on one that is nearly as much about the question, the text does not seem to be about it, or the answer was
+    given."""
 
 
 class CostReport(Frozen):

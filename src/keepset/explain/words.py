@@ -3,6 +3,7 @@
 import re
 
 from keepset.explain.findings import BlockReport, Findings, PartReport
+from keepset.labels.about import points_elsewhere
 from keepset.text.bm25 import words
 from keepset.text.lexical import COMMON
 
@@ -12,9 +13,6 @@ DOUBTFUL = (
     "The sources below are doubtful: from them alone the model writes something else, and without them much the same."
 )
 ANYWAY = "The text adds little to these: the model would write them, or something like them, anyway."
-POINTS = 0.2
-"""How much more a block must be about the question than those the reply rests on to be pointed at. The middle of what
-a few questions of SQuAD's training articles left open (docs/log.md)."""
 MOST = 0.5
 """Share of the worth from which it is worth saying that something else restores it, or that hiding a block takes it."""
 OTHERWISE = (
@@ -63,11 +61,9 @@ def missed(report: Findings) -> BlockReport | None:
     are clearly less about it."""
     if report.pointed is None or report.about < report.about_threshold:
         return None
-    block = report.blocks[report.pointed]
     rests_on = {number for part in report.parts for number in part.sources}
-    others = [report.blocks[number].about or 0.0 for number in rests_on]
-    clearly = all((block.about or 0.0) - other >= POINTS for other in others)
-    return block if block.number not in rests_on and clearly else None
+    elsewhere = points_elsewhere(report.pointed, [block.about or 0.0 for block in report.blocks], rests_on)
+    return report.blocks[report.pointed] if elsewhere else None
 
 
 def missed_line(block: BlockReport) -> str:

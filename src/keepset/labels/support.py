@@ -80,6 +80,11 @@ class Support:
     sufficient: KeepSet = frozenset()
     """Blocks that are enough, each alone."""
 
+    @property
+    def named(self) -> KeepSet:
+        """The evidence where it is enough; less than that is nobody's source."""
+        return self.evidence if self.enough else frozenset()
+
 
 def find_support(
     answer: Answer, tokens: slice = slice(None), effort: SupportEffort = "evidence", whole: bool = True

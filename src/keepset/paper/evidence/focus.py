@@ -18,10 +18,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from keepset import seeds
 from keepset.blocks import KeepSet
 from keepset.explain.answer import Writer, decode
-from keepset.explain.explanation import MAX_NEW_TOKENS, most_about
+from keepset.explain.explanation import MAX_NEW_TOKENS
 from keepset.explain.plan import SHORT_REPLY
 from keepset.interventions import Fast
-from keepset.labels.about import about_blocks
+from keepset.labels.about import about_blocks, most_about
 from keepset.labels.worth import Answer
 from keepset.models.quantize import Quantize
 from keepset.paper.bench.models import loaded, short_name
