@@ -1,5 +1,6 @@
 """What an explanation will cost is said first, and refused when it is too much."""
 
+import io
 import math
 
 import pytest
@@ -8,6 +9,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 import keepset
 from keepset.explain import plan
+from keepset.explain.explanation import first_word
+from keepset.labels.support import Support
+from keepset.terminal import print_line
 from keepset.text.example import text_example
 from tests.explain.subject import CONTEXT, QUESTION
 from tests.tiny import tiny_llama
@@ -65,7 +69,8 @@ def test_the_plan_comes_first_and_the_bar_goes(model: PreTrainedModel, tokenizer
         keepset.explain(model, tokenizer, CONTEXT, QUESTION, "4821", max_new_tokens=1, console=console)
         assert "5 blocks, " in console.export_text(clear=False)
         assert "tokens: at most about " in console.export_text(clear=False)
-    assert len(quiet.export_text().splitlines()) == 1
+        assert "evidence: " in console.export_text(clear=False), "said before the short replies are written"
+    assert len(quiet.export_text().splitlines()) == 2
     assert not model._forward_hooks
 
 
@@ -75,3 +80,12 @@ def test_a_plan_says_what_may_come_on_top_where_it_is_told_apart() -> None:
 
     assert said(600).endswith("at most about 3 minutes, or 13 minutes where no block is enough alone")
     assert said(0).endswith("at most about 3 minutes")
+
+
+def test_evidence_is_named_before_the_short_replies_and_steers_no_terminal(tokenizer: PreTrainedTokenizerBase) -> None:
+    prompt = text_example(tokenizer, "The cat [b]is[/b] \x1b[31mgrey. " + "NARO is 48 and more. " * 9, QUESTION, [0])
+    found = [Support(9.0, evidence=frozenset({0}), enough=True), Support(1.0, evidence=frozenset({1}))]
+    console = Console(record=True, width=40, file=io.StringIO())
+    print_line(console, first_word(prompt, found))
+    assert console.export_text().startswith("evidence: [0] The cat [b]is[/b] \\x1b[31mgrey.; now what")
+    assert first_word(prompt, found[1:]).startswith("evidence: no few blocks of the text;")

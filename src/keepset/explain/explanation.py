@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import cast, overload
 
 import torch
@@ -28,6 +29,7 @@ from keepset.labels.worth import Answer
 from keepset.models.loading import load_model
 from keepset.models.quantize import Quantize
 from keepset.readouts.attention import window_attention
+from keepset.terminal import print_line
 from keepset.text.example import NOT_YET, TextExample, text_example, word_numbers
 from keepset.text.reading import read_context
 from keepset.text.split import Blocks, check_way
@@ -126,7 +128,7 @@ def _explain_one(
     if console is not None:
         console.print(plan.sentence(), highlight=False)
     with progress_bar(executor, plan.tokens, console), executor.hold([prompt, prompt.before_question]):
-        found = _measure(executor, tokenizer, prompt, answer, effort, max_new_tokens, attention)
+        found = _measure(executor, tokenizer, prompt, answer, effort, max_new_tokens, attention, console)
     cost = CostReport(
         forwards=executor.cost.forwards + attention,
         keep_sets=executor.cost.views,
@@ -157,6 +159,7 @@ def _measure(
     effort: SupportEffort,
     max_new_tokens: int,
     attention: bool,
+    console: Console | None,
 ) -> _Measured:
     writer = Writer(executor, tokenizer, prompt)
     reply = writer.tokens(writer.everything, max_new_tokens)
@@ -164,6 +167,8 @@ def _measure(
     lead = prompt.before_question.answer[: -len(prompt.answer)]
     asked = Answer(prompt, executor, said.tokens, word_numbers(tokenizer, [*lead, *said.tokens]))
     supports = find_supports(asked, said.parts, effort, LEAST_PEAK if answer is None else -math.inf)
+    if console is not None:
+        print_line(console, first_word(prompt, supports))
     about = about_answer(asked, tokenizer).value  # after the answer: its readings hold the question's
     nearness = [found.value for found in about_blocks(asked, tokenizer)]
     pointed = most_about(nearness) if answer is None and about >= about_threshold(model_name(executor.model)) else None
@@ -177,6 +182,14 @@ def _measure(
         short_replies(writer, supports, max_new_tokens, pointed if elsewhere else None),
         reply_attention(executor.model, prompt, said.tokens).tolist() if attention else None,
     )
+
+
+def first_word(prompt: TextExample, supports: Sequence[Support]) -> str:
+    """What a reader waits for, before the short replies are written, which take as long again."""
+    evidence = sorted(frozenset().union(*(support.named for support in supports)))
+    texts = [shorten(prompt.block_texts[number], 60, placeholder=" …") for number in evidence]
+    found = "; ".join(f"[{number}] {text}" for number, text in zip(evidence, texts, strict=True))
+    return f"evidence: {found or 'no few blocks of the text'}; now what the model writes from less"
 
 
 def model_name(model: PreTrainedModel) -> str:
