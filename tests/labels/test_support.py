@@ -200,6 +200,17 @@ def test_what_rests_on_everything_has_no_short_set() -> None:
     assert support(lambda keep: [LOST + 5 * (len(keep) == BLOCKS)]).enough is False
 
 
+def test_what_is_said_to_be_restored_is_what_decides_whether_it_is_enough() -> None:
+    """Any block gives all of a long question, and six of eight give less than enough of the answer."""
+
+    def rule(keep: KeepSet) -> list[float]:
+        return [GIVEN if len(keep) == BLOCKS else LOST + 0.5 * NEARLY_ALL * (GIVEN - LOST) * bool(keep)]
+
+    found = find_support(asked_answer(said_in(*range(BLOCKS), tokens=20), rule), slice(None), whole=False)
+    assert not found.enough
+    assert found.total == pytest.approx(0.5 * NEARLY_ALL), "the question's words, all there, do not add to it"
+
+
 def test_parts_of_one_reply_share_their_readings() -> None:
     """The cat is grey. | The ferry leaves at noon. | and words the text has nothing to do with."""
 

@@ -72,7 +72,7 @@ class Support:
     """(N,) share of the worth that is lost when the block is hidden: 0 where a cheaper effort cleared it together with
     others, and empty where that was not asked."""
     total: float = 0.0
-    """Share of the worth that the evidence restores."""
+    """Share of the worth that the evidence restores: what decides whether it is enough."""
     enough: bool = False
     """The evidence restores nearly all of the answer's worth."""
     left: float | None = None
@@ -126,7 +126,7 @@ def find_support(
         close=close,
         restored=tuple(shares),
         carried=tuple(carried),
-        total=found.both,
+        total=found.answer,
         enough=found.says,
         left=left,
         sufficient=sufficient,
