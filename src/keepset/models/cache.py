@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers import Cache
 from transformers.cache_utils import CacheLayerMixin
 
@@ -65,6 +66,28 @@ class LentLayer(CacheLayerMixin):
     def get_max_cache_shape(self) -> int:
         """What older transformers call it; kvpress needs one."""
         return -1
+
+
+class GrowingLayer(LentLayer):
+    """A copy of what one forward left, with room for what is written after it: tokens come one by one, and copying
+    all that stands before each would cost a good part of its forward."""
+
+    def __init__(self, past: tuple[Tensor, Tensor], room: int) -> None:
+        super().__init__(None, None, past[0].shape[-2], keep=False)
+        self.roomy = tuple(pad(part, (0, 0, 0, room)) for part in past)
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        self.is_initialized = True
+        begin, self.length = self.length, self.length + key_states.shape[-2]
+        for part, new in zip(self.roomy, (key_states, value_states), strict=True):
+            part[:, :, begin : self.length] = new
+        keys, values = (part[:, :, : self.length] for part in self.roomy)
+        return keys, values
+
+
+def growing(past: KeysValues, room: int) -> Cache:
+    """A cache that goes on from ``past``, row by row, for ``room`` tokens more."""
+    return Cache(layers=[GrowingLayer(pair, room) for pair in zip(past.keys, past.values, strict=True)])
 
 
 def lend(past: KeysValues | None, rows: list[int], length: int, layers: int, keep: bool) -> Cache:

@@ -20,7 +20,7 @@ from keepset.interventions.executors.layout import Job, Layout, Reading, layout_
 from keepset.interventions.executors.packing import patterns_of, reach_of, slots_of, visible_positions, who_reads_whom
 from keepset.interventions.executors.trie import Path, pieces, plan
 from keepset.interventions.operators import Mask, Operator
-from keepset.models.cache import KeysValues, kept, lend, without_last
+from keepset.models.cache import KeysValues, growing, kept, lend, without_last
 from keepset.models.masks import expand, model_mask
 from keepset.models.memory import is_out_of_memory
 
@@ -245,15 +245,15 @@ class Fast(Executor):
         allowed, positions = done.allowed[:, end - 1 : end, :columns], done.positions[:, :columns]
         # One new token that reads every slot needs no mask, and heads then share keys without copying them.
         plain = self.windows is None and bool(allowed.all()) and self.model.config._attn_implementation == "sdpa"
-        for _ in range(max_new_tokens - right - 1):
+        more = max_new_tokens - right - 1
+        cache = None if past is None else growing(past, more)
+        for _ in range(more):
             if all(stop & set(job.generated) for job in jobs):
                 return
-            assert past is not None
             tokens = torch.tensor([[job.generated[-1]] for job in jobs], device=self.device)
             allowed = torch.cat([allowed, torch.ones_like(allowed[:, :, :1])], dim=-1)
             positions = torch.cat([positions, positions[:, -1:] + 1], dim=-1)
             mask = None if plain else model_mask(self.windows, allowed, positions[:, -1:], positions, self.model.dtype)
-            cache = lend(past, list(range(len(jobs))), allowed.shape[-1] - 1, len(past.keys), keep=True)
             logits = self.model(
                 tokens, attention_mask=mask, position_ids=positions[:, -1:], past_key_values=cache, use_cache=True
             ).logits
@@ -261,4 +261,3 @@ class Fast(Executor):
             self.cost.forwards += 1
             for job, token in zip(jobs, logits[:, -1].argmax(-1).tolist(), strict=True):
                 job.generated = (*job.generated, token)
-            past = kept(cache)
