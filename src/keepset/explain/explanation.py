@@ -6,7 +6,7 @@ report.show()
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -166,9 +166,11 @@ def _measure(
     said = find_said(tokenizer, reply, answer, prompt, goes_on=len(reply) == max_new_tokens)
     lead = prompt.before_question.answer[: -len(prompt.answer)]
     asked = Answer(prompt, executor, said.tokens, word_numbers(tokenizer, [*lead, *said.tokens]))
-    supports = find_supports(asked, said.parts, effort, LEAST_PEAK if answer is None else -math.inf)
-    if console is not None:
-        print_line(console, first_word(prompt, supports))
+    supports = []
+    for support in find_supports(asked, said.parts, effort, LEAST_PEAK if answer is None else -math.inf):
+        supports.append(support)
+        if console is not None and support.named:
+            print_line(console, first_word(prompt, support))
     about = about_answer(asked, tokenizer).value  # after the answer: its readings hold the question's
     nearness = [found.value for found in about_blocks(asked, tokenizer)]
     pointed = most_about(nearness) if answer is None and about >= about_threshold(model_name(executor.model)) else None
@@ -184,12 +186,12 @@ def _measure(
     )
 
 
-def first_word(prompt: TextExample, supports: Sequence[Support]) -> str:
-    """What a reader waits for, before the short replies are written, which take as long again."""
-    evidence = sorted(frozenset().union(*(support.named for support in supports)))
-    texts = [shorten(prompt.block_texts[number], 60, placeholder=" …") for number in evidence]
-    found = "; ".join(f"[{number}] {text}" for number, text in zip(evidence, texts, strict=True))
-    return f"evidence: {found or 'no few blocks of the text'}; now what the model writes from less"
+def first_word(prompt: TextExample, support: Support) -> str:
+    """What a reader waits for, said while further sentences are looked into and short replies written."""
+    texts = (
+        f"[{number}] {shorten(prompt.block_texts[number], 60, placeholder=' …')}" for number in sorted(support.named)
+    )
+    return f"evidence: {'; '.join(texts)}"
 
 
 def model_name(model: PreTrainedModel) -> str:
@@ -244,8 +246,8 @@ def check_cost(
         make_plan(model, prompt, max_new_tokens, effort, attention or effort != "evidence").check(max_minutes)
 
 
-def find_supports(answer: Answer, parts: Sequence[Part], effort: SupportEffort, least_peak: float) -> list[Support]:
-    """What each part rests on; one reading of a keep set serves all of them.
+def find_supports(answer: Answer, parts: Sequence[Part], effort: SupportEffort, least_peak: float) -> Iterator[Support]:
+    """What each part rests on, one after another; one reading of a keep set serves all of them.
 
     Parts without a word that gains ``least_peak`` nats from the text are not looked into, and what follows the last
     part that is, is not read: a long reply costs more than the blocks.
@@ -254,12 +256,9 @@ def find_supports(answer: Answer, parts: Sequence[Part], effort: SupportEffort, 
     spoken = [float(gains[part.tokens].max()) >= least_peak for part in parts]
     end = max((part.tokens.stop for part, speaks in zip(parts, spoken, strict=True) if speaks), default=0)
     beginning = answer.up_to(end)
-    return [
-        find_support(beginning, part.tokens, effort, whole=len(parts) == 1)
-        if speaks
-        else no_support(answer, part.tokens)
-        for part, speaks in zip(parts, spoken, strict=True)
-    ]
+    for part, speaks in zip(parts, spoken, strict=True):
+        whole = len(parts) == 1
+        yield find_support(beginning, part.tokens, effort, whole) if speaks else no_support(answer, part.tokens)
 
 
 def short_replies(
