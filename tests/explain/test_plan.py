@@ -11,7 +11,7 @@ import keepset
 from keepset.explain import plan
 from keepset.explain.explanation import first_word
 from keepset.labels.support import Support
-from keepset.terminal import print_line
+from keepset.terminal import one_line, print_line
 from keepset.text.example import text_example
 from tests.explain.subject import CONTEXT, QUESTION
 from tests.tiny import tiny_llama
@@ -72,6 +72,16 @@ def test_the_plan_comes_first_and_the_bar_goes(model: PreTrainedModel, tokenizer
         assert "evidence: " in console.export_text(clear=False), "said before the short replies are written"
     assert len(quiet.export_text().splitlines()) == 2
     assert not model._forward_hooks
+
+
+def test_a_reply_of_the_models_own_is_shown_before_its_evidence_is_looked_for(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    console = Console(record=True, width=200, file=io.StringIO())
+    report = keepset.explain(model, tokenizer, CONTEXT, QUESTION, max_new_tokens=4, console=console)
+    plan_line, reply_line, *_ = console.export_text().splitlines()
+    assert "at most about" in plan_line
+    assert reply_line == f"reply: {one_line(report.replies.everything)}"
 
 
 def test_a_plan_says_what_may_come_on_top_where_it_is_told_apart() -> None:

@@ -164,6 +164,8 @@ def _measure(
     writer = Writer(executor, tokenizer, prompt)
     reply = writer.tokens(writer.everything, max_new_tokens)
     said = find_said(tokenizer, reply, answer, prompt, goes_on=len(reply) == max_new_tokens)
+    if console is not None and answer is None:  # what it rests on takes as long again
+        print_line(console, f"reply: {writer.beginning(writer.everything, max_new_tokens)}")
     lead = prompt.before_question.answer[: -len(prompt.answer)]
     asked = Answer(prompt, executor, said.tokens, word_numbers(tokenizer, [*lead, *said.tokens]))
     supports = []
