@@ -8,7 +8,15 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from keepset.blocks import Example
-from keepset.paper.testbed.tasks.records import CODES, NAMES, RecordExample, nonce_records, sample_records
+from keepset.paper.testbed.tasks.records import (
+    CODES,
+    NAMES,
+    Asked,
+    RecordExample,
+    nonce_records,
+    sample_records,
+    write_example,
+)
 from tests.tokenizers import CHAT, byte_tokenizer, real_tokenizer, word_tokenizer
 
 SENTENCE = re.compile(r" ?The code for ([A-Z]{4}) is( now)? (\d{4})\. ?")
@@ -144,6 +152,18 @@ def test_nonce_records_are_records_of_the_same_length_with_new_names_and_codes(
         assert found is not None
         assert found[1] not in {name for name, _, _ in written}
         assert found[3] not in {code for _, _, code in written}
+
+
+def test_a_record_whose_name_is_a_word_has_a_nonce_too() -> None:
+    tokenizer = real_tokenizer("smollm2-135m-instruct")
+    sentences = ["The code for NARO is 4821.", "The code for HAVE is 7593."]
+    example = write_example(tokenizer, sentences, Asked("NARO", 4821, [4821, 7593]), frozenset({0}))
+    made_up, word = (len(span) for span in example.blocks)
+    assert word < made_up, "few other names are so short"
+    for seed in range(5):
+        ((first, second),) = nonce_records(tokenizer, seed, alternatives=1)(example)
+        assert (len(first), len(second)) == (made_up, word)
+        assert "HAVE" not in tokenizer.decode(second)
 
 
 def test_a_nonce_needs_a_record() -> None:

@@ -98,8 +98,8 @@ def nonce_records(
     return replacements
 
 
-NONCE_DRAWS = 200
-"""Draws before giving up on a nonce of the right token length."""
+NONCE_DRAWS = 20_000
+"""Draws before giving up on a nonce of the right token length: few names are words, and so one token, as HAVE is."""
 
 
 def _nonce(
