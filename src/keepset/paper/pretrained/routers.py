@@ -14,15 +14,17 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
+from transformers import PreTrainedTokenizerBase
 
 from keepset import seeds
-from keepset.blocks import Example
+from keepset.blocks import Example, Span
 from keepset.paper.pretrained.settings import EPOCHS, LEAST_STEPS, RUN
 from keepset.paper.testbed.routers.router import relative_positions
 from keepset.routers.layer import LAYERS, WIDTH, RouterLayer
 from keepset.routers.losses import KL, Coverage, Loss
 from keepset.routers.streams import BATCH, table_stream
 from keepset.routers.training import train_routers
+from keepset.text.bm25 import bm25
 
 HIDDEN = 128
 """Width of the scorer's hidden layer."""
@@ -152,3 +154,12 @@ def with_all_tokens(fresh: RecordRouter, trained: RecordRouter, seen: Tensor) ->
 def score_records(router: nn.Module, examples: Sequence[Example]) -> list[Tensor]:
     """(N,) of every example."""
     return [router(router_tokens([example]))[0] for example in examples]
+
+
+def shared_words(tokenizer: PreTrainedTokenizerBase, examples: Sequence[Example]) -> list[Tensor]:
+    """(N,) of every example: BM25 of the question with each record, the rival that learns nothing."""
+
+    def say(example: Example, span: Span) -> str:
+        return str(tokenizer.decode(example.tokens[span.start : span.stop]))
+
+    return [torch.tensor(bm25(say(e, e.query), [say(e, block) for block in e.blocks])) for e in examples]

@@ -20,16 +20,16 @@ from keepset.paper.pretrained.judge import choosing, judge
 from keepset.paper.pretrained.lessons import ARMS, CAUSAL, NO_SINK, arm_name, trained
 from keepset.paper.pretrained.pool import part_jobs, pooled_share
 from keepset.paper.pretrained.readings import NOBODY, SINK, best, chance
-from keepset.paper.pretrained.routers import score_records, training_steps
+from keepset.paper.pretrained.routers import score_records, shared_words, training_steps
 from keepset.paper.pretrained.routing_tables import budget_table, sink_table
-from keepset.paper.pretrained.settings import BUDGET, BUDGETS, RECORDS, Setting
+from keepset.paper.pretrained.settings import BUDGET, BUDGETS, RECORDS, Setting, frozen
 from keepset.paper.pretrained.written import bar_claim, record_result
 from keepset.paper.result import At, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.testbed.tasks.records import RecordExample
 
 NAME = "record_routing"
-RANDOM = "random"
+WORDS, RANDOM = "bm25", "random"
 LENGTHS = {RECORDS: BUDGETS, 2 * RECORDS: (BUDGET,)}
 """Records of a context -> budgets."""
 OF_DENSE = 0.95
@@ -58,6 +58,7 @@ def run(scale: str, task: Task, records: int, setting: Setting, part: int, numbe
     routers = trained(scale, setting, setting.lessons)
     examples = draw(setting, task, records, numbers)
     scores = {arm: score_records(router, examples) for arm, router in routers.items()}
+    scores[WORDS] = shared_words(frozen(setting)[1], examples)
     kept = [selections({arm: rows[i] for arm, rows in scores.items()}, records, n) for i, n in enumerate(numbers)]
     judged = judge(choosing(setting, examples), lambda i, solved: kept[i])
     metrics: list[Metric | None] = [share_of("dense", judged.dense)]

@@ -9,36 +9,36 @@ from keepset.paper.results import Results
 from keepset.paper.table import Table
 
 PAPER_SINK = """
-Qwen2.5-3B | unique, 16 | 150 | 1.00 | 0.45 | 0.79 | 0.99 | 0.96 | 0.40
-Qwen2.5-3B | unique, 32 | 150 | 1.00 | 0.31 | 0.71 | 1.00 | 0.97 | 0.29
-Qwen2.5-3B | conflicting, 16 | 150 | 0.99 | 0.75 | 0.99 | 0.99 | 0.99 | 0.32
-Qwen2.5-3B | conflicting, 32 | 150 | 0.99 | 0.25 | 0.97 | 0.97 | 0.97 | 0.29
-Qwen2.5-7B | unique, 16 | 150 | 1.00 | 0.69 | 0.89 | 0.99 | 0.95 | 0.36
-Qwen2.5-7B | unique, 32 | 150 | 1.00 | 0.27 | 0.87 | 1.00 | 0.99 | 0.35
-Qwen2.5-7B | conflicting, 16 | 150 | 0.98 | 0.87 | 0.97 | 0.97 | 0.97 | 0.25
-Qwen2.5-7B | conflicting, 32 | 150 | 0.96 | 0.23 | 0.93 | 0.93 | 0.93 | 0.24
+Qwen2.5-3B | unique, 16 | 150 | 1.00 | 0.45 | 0.79 | 0.99 | 0.96 | - | 0.40
+Qwen2.5-3B | unique, 32 | 150 | 1.00 | 0.31 | 0.71 | 1.00 | 0.97 | - | 0.29
+Qwen2.5-3B | conflicting, 16 | 150 | 0.99 | 0.75 | 0.99 | 0.99 | 0.99 | - | 0.32
+Qwen2.5-3B | conflicting, 32 | 150 | 0.99 | 0.25 | 0.97 | 0.97 | 0.97 | - | 0.29
+Qwen2.5-7B | unique, 16 | 150 | 1.00 | 0.69 | 0.89 | 0.99 | 0.95 | - | 0.36
+Qwen2.5-7B | unique, 32 | 150 | 1.00 | 0.27 | 0.87 | 1.00 | 0.99 | - | 0.35
+Qwen2.5-7B | conflicting, 16 | 150 | 0.98 | 0.87 | 0.97 | 0.97 | 0.97 | - | 0.25
+Qwen2.5-7B | conflicting, 32 | 150 | 0.96 | 0.23 | 0.93 | 0.93 | 0.93 | - | 0.24
 """
 PAPER_BUDGET = """
-Qwen2.5-3B | unique, k = 1 | 150 | 1.00 | 0.29 | 0.53 | 0.99 | 0.97 | - | -
-Qwen2.5-3B | unique, k = 2 | 150 | 1.00 | 0.45 | 0.79 | 0.99 | 0.96 | - | -
-Qwen2.5-3B | unique, k = 4 | 150 | 1.00 | 0.90 | 0.93 | 1.00 | 0.97 | - | -
-Qwen2.5-3B | conflicting, k = 1 | 150 | 0.99 | 0.19 | 0.75 | 0.91 | 0.91 | 0.24 | 0.00
-Qwen2.5-3B | conflicting, k = 2 | 150 | 0.99 | 0.75 | 0.99 | 0.99 | 0.99 | 0.33 | 0.75
-Qwen2.5-3B | conflicting, k = 4 | 150 | 0.99 | 0.99 | 0.97 | 0.96 | 0.95 | 0.39 | 1.00
-Qwen2.5-7B | unique, k = 1 | 150 | 1.00 | 0.29 | 0.76 | 0.99 | 0.97 | - | -
-Qwen2.5-7B | unique, k = 2 | 150 | 1.00 | 0.69 | 0.89 | 0.99 | 0.95 | - | -
-Qwen2.5-7B | unique, k = 4 | 150 | 1.00 | 0.99 | 0.95 | 1.00 | 0.97 | - | -
-Qwen2.5-7B | conflicting, k = 1 | 150 | 0.98 | 0.19 | 0.93 | 0.91 | 0.91 | 0.21 | 0.00
-Qwen2.5-7B | conflicting, k = 2 | 150 | 0.98 | 0.87 | 0.97 | 0.97 | 0.97 | 0.31 | 0.87
-Qwen2.5-7B | conflicting, k = 4 | 150 | 0.98 | 0.97 | 0.97 | 0.95 | 0.95 | 0.36 | 1.00
-Yi-1.5-9B | unique, k = 1 | 150 | 1.00 | 0.25 | 0.65 | 1.00 | 0.96 | - | -
-Yi-1.5-9B | unique, k = 2 | 150 | 1.00 | 0.61 | 0.94 | 1.00 | 0.96 | - | -
-Yi-1.5-9B | unique, k = 4 | 150 | 1.00 | 0.99 | 0.97 | 1.00 | 0.96 | - | -
-Yi-1.5-9B | conflicting, k = 1 | 150 | 1.00 | 0.18 | 0.85 | 0.87 | 0.87 | 0.23 | 0.00
-Yi-1.5-9B | conflicting, k = 2 | 150 | 1.00 | 0.83 | 0.95 | 0.95 | 0.95 | 0.25 | 0.83
-Yi-1.5-9B | conflicting, k = 4 | 150 | 1.00 | 0.95 | 0.93 | 0.99 | 0.95 | 0.41 | 1.00
+Qwen2.5-3B | unique, k = 1 | 150 | 1.00 | 0.29 | 0.53 | 0.99 | 0.97 | - | - | -
+Qwen2.5-3B | unique, k = 2 | 150 | 1.00 | 0.45 | 0.79 | 0.99 | 0.96 | - | - | -
+Qwen2.5-3B | unique, k = 4 | 150 | 1.00 | 0.90 | 0.93 | 1.00 | 0.97 | - | - | -
+Qwen2.5-3B | conflicting, k = 1 | 150 | 0.99 | 0.19 | 0.75 | 0.91 | 0.91 | - | 0.24 | 0.00
+Qwen2.5-3B | conflicting, k = 2 | 150 | 0.99 | 0.75 | 0.99 | 0.99 | 0.99 | - | 0.33 | 0.75
+Qwen2.5-3B | conflicting, k = 4 | 150 | 0.99 | 0.99 | 0.97 | 0.96 | 0.95 | - | 0.39 | 1.00
+Qwen2.5-7B | unique, k = 1 | 150 | 1.00 | 0.29 | 0.76 | 0.99 | 0.97 | - | - | -
+Qwen2.5-7B | unique, k = 2 | 150 | 1.00 | 0.69 | 0.89 | 0.99 | 0.95 | - | - | -
+Qwen2.5-7B | unique, k = 4 | 150 | 1.00 | 0.99 | 0.95 | 1.00 | 0.97 | - | - | -
+Qwen2.5-7B | conflicting, k = 1 | 150 | 0.98 | 0.19 | 0.93 | 0.91 | 0.91 | - | 0.21 | 0.00
+Qwen2.5-7B | conflicting, k = 2 | 150 | 0.98 | 0.87 | 0.97 | 0.97 | 0.97 | - | 0.31 | 0.87
+Qwen2.5-7B | conflicting, k = 4 | 150 | 0.98 | 0.97 | 0.97 | 0.95 | 0.95 | - | 0.36 | 1.00
+Yi-1.5-9B | unique, k = 1 | 150 | 1.00 | 0.25 | 0.65 | 1.00 | 0.96 | - | - | -
+Yi-1.5-9B | unique, k = 2 | 150 | 1.00 | 0.61 | 0.94 | 1.00 | 0.96 | - | - | -
+Yi-1.5-9B | unique, k = 4 | 150 | 1.00 | 0.99 | 0.97 | 1.00 | 0.96 | - | - | -
+Yi-1.5-9B | conflicting, k = 1 | 150 | 1.00 | 0.18 | 0.85 | 0.87 | 0.87 | - | 0.23 | 0.00
+Yi-1.5-9B | conflicting, k = 2 | 150 | 1.00 | 0.83 | 0.95 | 0.95 | 0.95 | - | 0.25 | 0.83
+Yi-1.5-9B | conflicting, k = 4 | 150 | 1.00 | 0.95 | 0.93 | 0.99 | 0.95 | - | 0.41 | 1.00
 """
-COLUMNS = ("Imitation", "Imitation, no sink", "Causal", "Causal, no sink", "Random")
+COLUMNS = ("Imitation", "Imitation, no sink", "Causal", "Causal, no sink", "BM25", "Random")
 
 
 def cells(results: Results, model: str, task: str, records: int, k: int) -> list[str]:
@@ -46,7 +46,7 @@ def cells(results: Results, model: str, task: str, records: int, k: int) -> list
     at: At = {"model": model, "task": task, "records": records}
     if count(results, "dense", **at) == "0":
         return []
-    arms = [cell(results, "routed", arm=arm, k=k, **at) for arm in (*ARMS.values(), "random")]
+    arms = [cell(results, "routed", arm=arm, k=k, **at) for arm in (*ARMS.values(), "bm25", "random")]
     return [count(results, "dense", **at), cell(results, "dense", **at), *arms]
 
 

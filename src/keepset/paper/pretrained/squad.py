@@ -11,7 +11,6 @@ from functools import lru_cache, partial
 from operator import attrgetter
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
 from keepset import seeds
@@ -23,7 +22,7 @@ from keepset.paper.pretrained.judge import choosing, judge
 from keepset.paper.pretrained.lessons import RECOVERED, effects_of, labelled, vocabulary
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, models, paper_rows, part_jobs
 from keepset.paper.pretrained.readings import ATTENTION, best, chance
-from keepset.paper.pretrained.routers import router_tokens, score_records, train_record_routers
+from keepset.paper.pretrained.routers import router_tokens, score_records, shared_words, train_record_routers
 from keepset.paper.pretrained.scaling import necessary
 from keepset.paper.pretrained.settings import BUDGET, RUN, Setting, frozen
 from keepset.paper.pretrained.written import config, counted
@@ -31,7 +30,6 @@ from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
 from keepset.routers.targets import as_distribution
-from keepset.text.bm25 import bm25
 from keepset.text.example import TextExample
 
 NAME = "counterfactual_squad"
@@ -70,7 +68,7 @@ def run(scale: str, data: Path, setting: Setting, part: int, numbers: range) -> 
         label: [best(row, BUDGET) for row in score_records(router, examples)]
         for label, router in sentence_routers(scale, setting, data).items()
     }
-    kept[WORDS] = [best(shared_words(setting, example), BUDGET) for example in examples]
+    kept[WORDS] = [best(row, BUDGET) for row in shared_words(frozen(setting)[1], examples)]
     kept[ORACLE] = [example.evidence for example in examples]
     kept[RANDOM] = [best(chance(SENTENCES, number), BUDGET) for number in numbers]
     judged = judge(choosing(setting, examples), lambda i, solved: {name: sets[i] for name, sets in kept.items()})
@@ -93,13 +91,6 @@ def run(scale: str, data: Path, setting: Setting, part: int, numbers: range) -> 
         metrics=counted(metrics),
         command=f"keepset reproduce {NAME} --data FOLDER",
     )
-
-
-def shared_words(setting: Setting, example: TextExample) -> Tensor:
-    """(N,) BM25 of the question with every sentence: what needs no label and no model."""
-    assert example.asked is not None, "every question has words"
-    question = frozen(setting)[1].decode(example.tokens[example.asked.start : example.asked.stop])
-    return torch.tensor(bm25(str(question), example.block_texts))
 
 
 PAPER = """

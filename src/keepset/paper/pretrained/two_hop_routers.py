@@ -18,8 +18,8 @@ from keepset.paper.pretrained.judge import choosing, judge
 from keepset.paper.pretrained.lessons import annotated, chain_lessons, labelled, vocabulary
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, grouped, models, paper_rows, part_jobs
 from keepset.paper.pretrained.readings import ATTENTION, TRACE, best, chance
-from keepset.paper.pretrained.routers import Kind, router_tokens, score_records, train_record_routers
-from keepset.paper.pretrained.settings import BUDGET, RECORDS, Setting
+from keepset.paper.pretrained.routers import Kind, router_tokens, score_records, shared_words, train_record_routers
+from keepset.paper.pretrained.settings import BUDGET, RECORDS, Setting, frozen
 from keepset.paper.pretrained.two_hop import ANNOTATED, PARTS, RANDOM, chain_recalls
 from keepset.paper.pretrained.written import record_result
 from keepset.paper.result import At, Metric, RunResult
@@ -30,9 +30,11 @@ from keepset.routers.targets import as_distribution
 NAME = "two_hop_routers"
 LABELS = (ANNOTATED, TRACE, ATTENTION)
 MANY = "annotated, many"
+WORDS = "bm25"
 ARMS = (
     *(("span", label) for label in LABELS),
     *(("mixer", label) for label in (ANNOTATED, MANY, TRACE, ATTENTION)),
+    ("none", WORDS),
     ("oracle", ANNOTATED),
     ("random", RANDOM),
 )
@@ -75,6 +77,7 @@ def run(scale: str, setting: Setting, part: int, numbers: range) -> RunResult:
         arm: [best(row, BUDGET) for row in score_records(router, examples)]
         for arm, router in chain_routers(scale, setting).items()
     }
+    kept["none", WORDS] = [best(row, BUDGET) for row in shared_words(frozen(setting)[1], examples)]
     kept["oracle", ANNOTATED] = [example.evidence for example in examples]
     kept["random", RANDOM] = [best(chance(RECORDS, number), BUDGET) for number in numbers]
     judged = judge(choosing(setting, examples), lambda i, solved: {arm: sets[i] for arm, sets in kept.items()})
