@@ -11,16 +11,21 @@ from typer.testing import CliRunner
 from keepset.cli import app
 from keepset.paper.bench.models import loaded
 from keepset.paper.catalogue import experiments
-from keepset.paper.claim import OPEN
+from keepset.paper.claim import FAILS, HOLDS, OPEN
+from keepset.paper.eviction.tally import share_of
+from keepset.paper.experiment import run_result
 from keepset.paper.pretrained import examples, lessons, routing
 from keepset.paper.pretrained.counterfactual import DEV, counterfactuals, kind, substitutes
 from keepset.paper.pretrained.judge import choosing, judge
 from keepset.paper.pretrained.lessons import ATTENTION, labelled, mixed_lessons, without_sink
-from keepset.paper.pretrained.pool import paper_rows, pooled_share
+from keepset.paper.pretrained.pool import paired_gap, paper_rows, pooled_share
 from keepset.paper.pretrained.probing import CURRENT, keep_sets_of, prefers_obsolete
 from keepset.paper.pretrained.readings import ACCUMULATED, READINGS, SINK, best, chance, read
+from keepset.paper.pretrained.routers import shared_words
+from keepset.paper.pretrained.routing_claims import repair, routing_claims
 from keepset.paper.pretrained.settings import SETTINGS, Setting, frozen, parts
 from keepset.paper.report import made
+from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Figure, Table
 from tests.paper.pretrained.conftest import NAMES
@@ -160,6 +165,74 @@ def test_parts_are_pooled(smoke: Results) -> None:
     assert metric.n == SMOKE.probed == 3
     assert pooled_share(smoke, "dense", task="nothing") is None
     assert list(parts(5, 2)) == [(0, range(0, 2)), (1, range(2, 4)), (2, range(4, 5))]
+
+
+def test_words_alone_name_the_record_that_is_asked_for() -> None:
+    tokenizer = frozen(SMOKE)[1]
+    drawn = examples.draw(SMOKE, "unique", 16, range(6))
+    for example, row in zip(drawn, shared_words(tokenizer, drawn), strict=True):
+        assert best(row, 1) == example.evidence
+    updated = examples.draw(SMOKE, "conflicting", 16, range(6))
+    for example, row in zip(updated, shared_words(tokenizer, updated), strict=True):
+        writes = example.evidence | example.obsolete
+        assert best(row, 3) == writes
+        assert best(row, 2) >= example.evidence, "a write that says 'now' shares one word more than the first"
+
+
+def arm_result(arm: str, each: str, **at: str | int) -> RunResult:
+    """What one arm got right, example by example, in part 0 of the routed experiment."""
+    outcomes = [{"1": True, "0": False}[mark] for mark in each]
+    metric = share_of("routed", outcomes, arm=arm, k=2)
+    dense = share_of("dense", [True] * len(each))
+    assert metric is not None
+    assert dense is not None
+    return run_result(
+        routing.NAME,
+        "small",
+        0.0,
+        at={"model": "tiny", "task": "unique", "records": 16, "part": 0} | at,
+        config={},
+        seeds={},
+        counts={},
+        metrics=[metric, dense],
+    )
+
+
+def test_a_gap_is_paired_over_the_parts_that_have_both() -> None:
+    ours, theirs = "1" * 30, "1" * 10 + "0" * 20
+    runs = {"causal": arm_result("causal", ours), "imitation": arm_result("imitation", theirs)}
+    both = runs["causal"].model_copy(update={"metrics": (*runs["causal"].metrics, runs["imitation"].metrics[0])})
+    there = Results({"part-0": both, "part-1": arm_result("causal", "0" * 30, part=1)})
+    gap = paired_gap(there, "routed", {"arm": "causal"}, {"arm": "imitation"})
+    assert gap is not None
+    assert (gap.n, round(gap.value, 3)) == (30, 0.667)
+    assert gap.low is not None
+    assert gap.low > 0.4
+    assert paired_gap(there, "routed", {"arm": "causal"}, {"arm": "nobody"}) is None
+    (claim,) = [claim for claim in routing_claims(there) if "ahead of imitation" in claim.claim]
+    assert claim.verdict == HOLDS
+    behind = Results({"part-0": both.model_copy(update={"metrics": swapped(both.metrics)})})
+    (claim,) = [claim for claim in routing_claims(behind) if "ahead of imitation" in claim.claim]
+    assert claim.verdict == FAILS
+
+
+def swapped(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
+    """The outcomes of the two arms changed for each other."""
+    other = {"causal": "imitation", "imitation": "causal"}
+    return tuple(
+        metric.model_copy(update={"at": metric.at | {"arm": other[str(metric.at["arm"])]}}) if metric.at else metric
+        for metric in metrics
+    )
+
+
+@pytest.mark.parametrize(("each", "verdict"), [("1" * 40, HOLDS), ("10" * 20, FAILS), ("1" * 10, OPEN)])
+def test_a_repair_is_claimed_of_models_that_need_one(each: str, verdict: str) -> None:
+    result = arm_result("causal", each, task="conflicting")
+    unsolved = share_of("dense", [i % 2 == 0 for i in range(len(each))])
+    assert unsolved is not None
+    needs_one = result.model_copy(update={"metrics": (result.metrics[0], unsolved)})
+    assert [claim.verdict for claim in repair(Results({"part-0": needs_one}), "tiny")] == [verdict]
+    assert not repair(Results({"part-0": result}), "tiny"), "it solves the task with everything in sight"
 
 
 def test_the_papers_rows_follow_a_rule() -> None:

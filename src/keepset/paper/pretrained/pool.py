@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
+from keepset.paper.eviction.tally import only_first
 from keepset.paper.experiment import Jobs
 from keepset.paper.pretrained.settings import SETTINGS, Setting, parts
-from keepset.paper.result import Coordinate, Metric, RunResult
+from keepset.paper.result import At, Coordinate, Metric, RunResult
 from keepset.paper.results import Results
-from keepset.paper.statistics import share
+from keepset.paper.statistics import share, share_difference
 from keepset.paper.table import with_interval
 
 NOT_RUN = "-"
@@ -42,6 +43,22 @@ def pooled_share(results: Results, what: str, **at: Coordinate) -> Metric | None
         return None
     rows = list(zip(found["value"], found["n"], strict=True))
     return share(what, sum(round(value * n) for value, n in rows), sum(n for _, n in rows), **at)
+
+
+def paired_gap(results: Results, what: str, first: At, second: At) -> Metric | None:
+    """The first share minus the second, over the parts that have both, example by example; None where no part has."""
+    marks = []
+    for which in (first, second):
+        found = results.select(what, **which)
+        marks.append(dict(zip(found["file"], found["each"], strict=True)))
+    both = [file for file in marks[0] if file in marks[1]]
+    if not both:
+        return None
+    one, other = ("".join(found[file] for file in both) for found in marks)
+    n = len(one)
+    return share_difference(
+        share(what, one.count("1"), n), share(what, other.count("1"), n), share(what, only_first(one, other), n)
+    )
 
 
 def cell(results: Results, what: str, **at: Coordinate) -> str:

@@ -12,28 +12,24 @@ from operator import attrgetter
 from torch import Tensor
 
 from keepset.blocks import KeepSet
-from keepset.paper.claim import Claim
 from keepset.paper.eviction.tally import share_of
 from keepset.paper.experiment import Choice, Experiment, Jobs, Report
 from keepset.paper.pretrained.examples import SINGLE, Task, draw
 from keepset.paper.pretrained.judge import choosing, judge
-from keepset.paper.pretrained.lessons import ARMS, CAUSAL, NO_SINK, arm_name, trained
-from keepset.paper.pretrained.pool import part_jobs, pooled_share
+from keepset.paper.pretrained.lessons import ARMS, NO_SINK, trained
+from keepset.paper.pretrained.pool import part_jobs
 from keepset.paper.pretrained.readings import NOBODY, SINK, best, chance
 from keepset.paper.pretrained.routers import score_records, shared_words, training_steps
+from keepset.paper.pretrained.routing_claims import RANDOM, WORDS, routing_claims
 from keepset.paper.pretrained.routing_tables import budget_table, sink_table
 from keepset.paper.pretrained.settings import BUDGET, BUDGETS, RECORDS, Setting, frozen
-from keepset.paper.pretrained.written import bar_claim, record_result
-from keepset.paper.result import At, Metric, RunResult
-from keepset.paper.results import Results
+from keepset.paper.pretrained.written import record_result
+from keepset.paper.result import Metric, RunResult
 from keepset.paper.testbed.tasks.records import RecordExample
 
 NAME = "record_routing"
-WORDS, RANDOM = "bm25", "random"
 LENGTHS = {RECORDS: BUDGETS, 2 * RECORDS: (BUDGET,)}
 """Records of a context -> budgets."""
-OF_DENSE = 0.95
-"""What the causal router must keep of dense accuracy on unique retrieval."""
 
 Ask = tuple[str, int]
 """Arm and budget."""
@@ -89,23 +85,6 @@ def selections(scores: dict[str, Tensor], records: int, number: int) -> dict[Ask
 def recalls(examples: list[RecordExample], kept: list[KeepSet]) -> list[bool | None]:
     """Is the record the answer rests on among those kept?"""
     return [example.evidence <= keep for example, keep in zip(examples, kept, strict=True)]
-
-
-def routing_claims(results: Results) -> list[Claim]:
-    """The causal router keeps what the model has on unique retrieval."""
-    claims = []
-    for model in results.coordinates("model"):
-        for records in LENGTHS:
-            at: At = {"model": model, "task": "unique", "records": records}
-            dense = pooled_share(results, "dense", **at)
-            routed = pooled_share(results, "routed", arm=arm_name(CAUSAL, "kept"), k=BUDGET, **at)
-            if dense and routed:
-                text = (
-                    f"Causal router at two of {records} records, unique retrieval ({model}): at least {OF_DENSE} of "
-                    f"dense ({dense.value:.2f})"
-                )
-                claims.append(bar_claim(text, "0.99 to 1.00 of 1.00", routed, OF_DENSE * dense.value, "examples"))
-    return claims
 
 
 EXPERIMENT = Experiment(

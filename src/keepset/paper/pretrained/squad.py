@@ -15,17 +15,27 @@ from torch import Tensor, nn
 
 from keepset import seeds
 from keepset.blocks import KeepSet
+from keepset.paper.claim import Claim
 from keepset.paper.eviction.tally import Outcome, share_of
 from keepset.paper.experiment import Choice, Experiment, Jobs, Report, run_result
 from keepset.paper.pretrained.counterfactual import DEV, SENTENCES, TUNE, counterfactuals
 from keepset.paper.pretrained.judge import choosing, judge
 from keepset.paper.pretrained.lessons import RECOVERED, effects_of, labelled, vocabulary
-from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, models, paper_rows, part_jobs
+from keepset.paper.pretrained.pool import (
+    INTERVAL_NOTE,
+    cell,
+    count,
+    models,
+    paired_gap,
+    paper_rows,
+    part_jobs,
+    pooled_share,
+)
 from keepset.paper.pretrained.readings import ATTENTION, best, chance
 from keepset.paper.pretrained.routers import router_tokens, score_records, shared_words, train_record_routers
 from keepset.paper.pretrained.scaling import necessary
 from keepset.paper.pretrained.settings import BUDGET, RUN, Setting, frozen
-from keepset.paper.pretrained.written import config, counted
+from keepset.paper.pretrained.written import ahead_claim, bar_claim, config, counted
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
@@ -36,6 +46,7 @@ NAME = "counterfactual_squad"
 DATA = Path("data")
 """Where SQuAD is looked for unless ``--data`` says otherwise."""
 WORDS, ORACLE, RANDOM = "bm25", "oracle", "random"
+FINDS = 0.85
 SELECTIONS = (RECOVERED, ATTENTION, WORDS, ORACLE, RANDOM)
 
 
@@ -146,12 +157,30 @@ def squad_table(results: Results) -> Table:
     )
 
 
+def squad_claims(results: Results) -> list[Claim]:
+    """Hiding finds the sentence; what learned from it keeps it more often than what learned from attention."""
+    claims = []
+    for model in models(results):
+        recovered = pooled_share(results, "recovered", model=model, among="solved")
+        if recovered:
+            text = f"Counterfactual SQuAD ({model}): hiding finds the gold sentence on at least {FINDS} of solved"
+            claims.append(bar_claim(text, "0.92 (of solved or of all, not said)", recovered, FINDS, "solved"))
+        there = results.where(model=model)
+        for rival, title, paper in ((ATTENTION, "imitation", "+0.18"), (WORDS, "BM25", "not compared")):
+            gap = paired_gap(there, "recall", {"selection": RECOVERED}, {"selection": rival})
+            if gap:
+                text = f"Counterfactual SQuAD, two sentences ({model}): recovered labels keep gold ahead of {title}"
+                claims.append(ahead_claim(text, paper, gap, "questions"))
+    return claims
+
+
 EXPERIMENT = Experiment(
     NAME,
     place=85,
     jobs=jobs,
     jobs_on=jobs,
     reports=(Report("Section 7, counterfactual SQuAD", "pretrained", squad_table),),
+    claims=squad_claims,
     choices=(
         Choice(
             "Candidates of counterfactual SQuAD",

@@ -7,10 +7,12 @@ Everything is told of solved examples, as in the paper.
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 
 from keepset.blocks import KeepSet
+from keepset.paper.claim import Claim, none_claim, told
 from keepset.paper.eviction.tally import Outcome, share_of
 from keepset.paper.experiment import Choice, Experiment, Jobs, Report
 from keepset.paper.pretrained.examples import Task, draw_chains
@@ -27,7 +29,7 @@ from keepset.paper.pretrained.pool import (
 )
 from keepset.paper.pretrained.readings import ATTENTION, ROLLOUT, TRACE, best, chance, read
 from keepset.paper.pretrained.settings import BUDGET, RECORDS, Setting, frozen
-from keepset.paper.pretrained.written import record_result
+from keepset.paper.pretrained.written import bar_claim, record_result
 from keepset.paper.result import At, Coordinate, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table
@@ -38,6 +40,9 @@ READOUTS = (ATTENTION, ROLLOUT, TRACE)
 ANNOTATED, RANDOM = "annotated", "random"
 SELECTIONS = (*READOUTS, ANNOTATED, RANDOM)
 PARTS = ("pointer", "value", "both")
+SELDOM = 0.15
+"""Share of solved examples on which a readout may hold both records and still not find the chain."""
+ALONE = 0.95
 """Of a chain."""
 
 
@@ -142,11 +147,30 @@ def two_hop_table(results: Results) -> Table:
     )
 
 
+def two_hop_claims(results: Results) -> list[Claim]:
+    """No readout finds the chain of a solved example; the chain alone is enough."""
+    claims = []
+    for model in models(results):
+        at: At = {"model": model}
+        both = [pooled_share(results, "recall", selection=name, of=PARTS[-1], **at) for name in READOUTS]
+        found = [metric for metric in both if metric]
+        if found:
+            text = f"Two hops ({model}): the two best records of a readout are the chain on at most {SELDOM} of solved"
+            judged = none_claim(text, "0.01 to 0.10", found, SELDOM, f"{found[0].n} solved")
+            claims.append(replace(judged, verdict=told(judged.verdict, found[0].n)))
+        alone = pooled_share(results, "routed", selection=ANNOTATED, **at)
+        if alone:
+            text = f"Two hops ({model}): the chain alone is enough on at least {ALONE} of solved"
+            claims.append(bar_claim(text, "1.00", alone, ALONE, "solved"))
+    return claims
+
+
 EXPERIMENT = Experiment(
     NAME,
     place=65,
     jobs=jobs,
     reports=(Report("tab:two-hop-readouts", "pretrained", two_hop_table),),
+    claims=two_hop_claims,
     choices=(
         Choice(
             "The pretrained multi-hop task",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from keepset import seeds
-from keepset.paper.claim import Claim, above, interval, told
+from keepset.paper.claim import Claim, above, interval, side_of_zero, signed_interval, told
 from keepset.paper.experiment import run_result
 from keepset.paper.pretrained.examples import Task, task_seed
 from keepset.paper.pretrained.settings import OBSOLETE, RUN, Setting, frozen
@@ -66,3 +66,8 @@ def bar_claim(
 ) -> Claim:
     """A share against a bar; nothing is told of too few units."""
     return Claim(text, paper, interval(metric), f"{metric.n} {units}", told(side(metric, bar), metric.n))
+
+
+def ahead_claim(text: str, paper: str, gap: Metric, units: str) -> Claim:
+    """One share ahead of another of the same examples."""
+    return Claim(text, paper, signed_interval(gap), f"{gap.n} {units}", told(side_of_zero(gap, ahead=True), gap.n))
