@@ -322,6 +322,17 @@ def test_roles_and_ranks() -> None:
     assert report(part(restored=(1.4, -3.0, 0.0))).strength(1) == 0.0
 
 
+def test_of_many_blocks_that_come_close_the_closest_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = report(part(restored=(0.98, 0.4, 0.5), close=(1, 2)))
+    assert "more" not in draw(made).split("bars:")[0]
+    monkeypatch.setattr("keepset.explain.terminal.CLOSEST", 1)
+    drawn = draw(made).split("bars:")[0]
+    assert "1 and 2 come close." in drawn, "every one is named"
+    assert "close    2" in drawn
+    assert "close    1" not in drawn
+    assert "1 more block comes close, no closer than these." in drawn
+
+
 def test_a_data_frame_has_a_row_for_each_part_and_block() -> None:
     frame = report().to_pandas()
     assert len(frame) == 9

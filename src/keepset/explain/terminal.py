@@ -23,6 +23,8 @@ from keepset.terminal import one_line
 
 BAR = 10
 """Cells of a full bar."""
+CLOSEST = 3
+"""Blocks that come close whose text is shown; of a made-up sentence most of a document does."""
 NARROW = 60
 """Columns under which there is no room for bars."""
 STYLES = {"evidence": "bold green", "also says it": "green", "close": "yellow"}
@@ -78,12 +80,16 @@ def _show_part(report: Findings, part: PartReport, console: Console) -> None:
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column()
-    for number in (*part.evidence, *part.others, *part.close):
+    closest = sorted(part.close, key=lambda number: -part.restored[number])[:CLOSEST]
+    for number in (*part.evidence, *part.others, *sorted(closest)):
         role = part.role(number)
         shown = bar(part.restored[number]) if console.width >= NARROW else ""
         text = _plain(report.text(report.blocks[number]))
         table.add_row(Text(role, style=STYLES[role]), str(number), Text(shown, style="cyan"), text)
     console.print(Padding(table, (0, 0, 0, 2)))
+    if more := len(part.close) - len(closest):
+        blocks = "block comes" if more == 1 else "blocks come"
+        console.print(Padding(Text(f"{more} more {blocks} close, no closer than these.", style="dim"), (0, 0, 0, 2)))
 
 
 def bar(share: float) -> str:
