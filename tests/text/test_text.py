@@ -58,6 +58,7 @@ def test_sentences(sentences: list[str]) -> None:
             "He agreed.\n",
         ],
         ["Others who helped with the lighthouse are Ida,\nMoen and Solberg of the town.\n"],
+        ['The codename tells somewhat more, as the meaning of\n"testing" changes over time.\n'],
         ["It was approved for export by the Bureau of\nIndustry and Security.\n"],
         ["THIS TEXT COMES WITHOUT ANY WARRANTY AND\nWITHOUT ANY CONDITION OF ANY KIND.\n"],
         ["Boats pay twice what they paid before in May,\ni.e. until the end of the month.\n"],

@@ -27,6 +27,7 @@ prose: code and fields have fewer."""
 COLUMNS = re.compile(r"\s{3,}|[|│┃]")
 FINAL = re.compile("[.!?…。！？][\"'”’»)\\]]*$")
 ENDS = re.compile("[.!?…:;。！？][\"'”’»)\\]]*$")
+QUOTES = "\"'“‘«"
 ITEM = re.compile(r"(?:[-*•–—+#>|]|\(?\w{1,3}[.)])\s")
 """How an item of a list begins."""
 
@@ -100,7 +101,9 @@ def _pushed(said: str, after: str, width: int) -> bool:
 
 
 def _goes_on(said: str, after: str) -> bool:
-    """In lower case, in capitals throughout, or after a comma or a word that ends nothing ("of", "the")."""
-    if after[0].islower() or (said.isupper() and after.isupper()):
+    """In lower case, in capitals, or after a comma or a word that ends nothing ("of", "the"). In quotes, too, but
+    not where both lines begin so, as they do in data."""
+    first = after.lstrip(QUOTES)[:1] if said[0] not in QUOTES else after[0]
+    if first.islower() or (said.isupper() and after.isupper()):
         return True
-    return after[0].isalpha() and (said.endswith(",") or said.split()[-1] in COMMON)
+    return first.isalpha() and (said.endswith(",") or said.split()[-1] in COMMON)
