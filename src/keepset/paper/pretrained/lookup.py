@@ -33,7 +33,7 @@ from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, grouped, m
 from keepset.paper.pretrained.readings import best
 from keepset.paper.pretrained.routers import router_tokens, train_record_routers
 from keepset.paper.pretrained.settings import RECORDS, SETTINGS, Setting, parts
-from keepset.paper.pretrained.two_hop import ANNOTATED, PARTS, chain_recalls
+from keepset.paper.pretrained.two_hop import ANNOTATED, PARTS, chain_recalls, solves
 from keepset.paper.pretrained.written import bar_claim, record_result
 from keepset.paper.result import At, Metric, RunResult
 from keepset.paper.results import Results
@@ -206,7 +206,7 @@ def _lessons(results: Results, model: str, label: str, lessons: str) -> str:
 def lookup_claims(results: Results) -> list[Claim]:
     """A success on solved examples, per model and label."""
     claims = []
-    for model in models(results):
+    for model in filter(partial(solves, results), models(results)):
         for label in (ANNOTATED, RECOVERED):
             metric = pooled_share(results, "routed", model=model, label=label, among="solved")
             if metric:
