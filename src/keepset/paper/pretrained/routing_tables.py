@@ -53,7 +53,10 @@ def cells(results: Results, model: str, task: str, records: int, k: int) -> list
 def lessons_note(results: Results) -> str:
     lessons = {str(run.at["model"]): run.counts["lessons"] for run in results.runs.values()}
     learned = ", ".join(f"{model} {n:,}" for model, n in lessons.items())
-    return f"Routers learned from {learned} lessons (the paper: 2,000). No sink: record 0 is in no target, never kept."
+    return (
+        f"Routers learned from {learned} lessons (the paper: 2,000), one start each: intervals are over examples alone. "
+        "No sink: record 0 is in no target, never kept. BM25: the records that share most words with the question."
+    )
 
 
 def sink_table(results: Results) -> Table:
