@@ -54,7 +54,7 @@ def lessons_note(results: Results) -> str:
     lessons = {str(run.at["model"]): run.counts["lessons"] for run in results.runs.values()}
     learned = ", ".join(f"{model} {n:,}" for model, n in lessons.items())
     return (
-        f"Routers learned from {learned} lessons (the paper: 2,000), one start each: intervals are over examples alone. "
+        f"Routers learned from {learned} lessons (the paper: 2,000), one start each: intervals hold examples alone. "
         "No sink: record 0 is in no target, never kept. BM25: the records that share most words with the question."
     )
 
