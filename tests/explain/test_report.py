@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
-from keepset.explain.findings import BlockReport, CostReport, PartReport, Replies
+from keepset.explain.findings import POINTS, BlockReport, CostReport, PartReport, Replies, points_elsewhere
 from keepset.explain.page import html_page
 from keepset.explain.report import Report, json_text
 from keepset.explain.terminal import bar
@@ -24,7 +24,6 @@ from keepset.explain.words import (
     written_otherwise,
     written_the_same,
 )
-from keepset.labels.about import POINTS
 
 NASTY = '<script>alert("1")</script> & [bold]x[/bold] \x1b[31mred\x07 ünï 🎉'
 SAID = "The cat is grey. The ferry leaves at noon. So"
@@ -347,3 +346,11 @@ def test_bars_lists_and_costs_read_well() -> None:
     assert cost_line(report()) == (
         "1.5 s: the text was hidden in 9 ways, 1,200 tokens in 5 runs of the model; effort evidence."
     )
+
+
+def test_a_question_points_elsewhere_only_clearly() -> None:
+    near = [0.1, 0.5, 0.5 - 1.1 * POINTS]
+    assert points_elsewhere(1, near, []), "a reply that rests on nothing"
+    assert points_elsewhere(1, near, [0, 2])
+    assert not points_elsewhere(1, near, [1, 2]), "the reply rests on it"
+    assert not points_elsewhere(1, [0.1, 0.5, 0.5 - 0.9 * POINTS], [0, 2]), "another is nearly as much about it"

@@ -10,13 +10,11 @@ from keepset.labels.about import (
     GAINED,
     LIKELIER,
     NAMED,
-    POINTS,
     THRESHOLDS,
     UNKNOWN_MODEL_THRESHOLD,
     about_blocks,
     about_questions,
     about_threshold,
-    points_elsewhere,
 )
 from keepset.labels.worth import MOST_NATS, Answer
 from keepset.text.example import NOT_YET, text_example
@@ -129,11 +127,3 @@ def test_a_text_knows_its_questions(smollm2: Loaded) -> None:
     ]
     own, other = about_questions(Fast(model), tokenizer, text, questions)
     assert own.value > THRESHOLDS["smollm2-135m-instruct"] > other.value
-
-
-def test_a_question_points_elsewhere_only_clearly() -> None:
-    near = [0.1, 0.5, 0.5 - 1.1 * POINTS]
-    assert points_elsewhere(1, near, []), "a reply that rests on nothing"
-    assert points_elsewhere(1, near, [0, 2])
-    assert not points_elsewhere(1, near, [1, 2]), "the reply rests on it"
-    assert not points_elsewhere(1, [0.1, 0.5, 0.5 - 0.9 * POINTS], [0, 2]), "another is nearly as much about it"

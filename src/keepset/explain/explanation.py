@@ -19,11 +19,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from keepset.blocks import KeepSet, Span
 from keepset.explain.answer import Part, Said, Writer, find_said
-from keepset.explain.findings import BlockReport, CostReport, PartReport, Replies
+from keepset.explain.findings import BlockReport, CostReport, PartReport, Replies, points_elsewhere
 from keepset.explain.plan import MAX_MINUTES, SHORT_REPLY, make_plan, progress_bar
 from keepset.explain.report import Report
 from keepset.interventions import Ask, Fast
-from keepset.labels.about import about_answer, about_blocks, about_threshold, most_about, points_elsewhere
+from keepset.labels.about import about_answer, about_blocks, about_threshold, most_about
 from keepset.labels.support import Support, SupportEffort, check_support_effort, find_support, no_support
 from keepset.labels.worth import Answer
 from keepset.models.loading import load_model

@@ -1,5 +1,6 @@
 """What was found, once, for a terminal, a browser and a program. Imports no torch."""
 
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from keepset.files import Frozen
@@ -9,6 +10,9 @@ SCHEMA_VERSION = 3
 
 Role = Literal["evidence", "also says it", "close", "not needed"]
 """What a block is to a part of the reply."""
+POINTS = 0.2
+"""How much more a block must be about the question than those the reply rests on to be pointed at. The middle of what
+a few questions of SQuAD's training articles left open (docs/log.md)."""
 
 
 class BlockReport(Frozen):
@@ -143,3 +147,9 @@ class Findings(Frozen):
         roles = {part.role(number) for part in self.parts}
         order: tuple[Role, ...] = ("evidence", "also says it", "close")
         return next((role for role in order if role in roles), "not needed")
+
+
+def points_elsewhere(pointed: int, nearness: Sequence[float], rests_on: Collection[int]) -> bool:
+    """The reply does not rest on the block that the question points at, but on others that are clearly less about
+    it."""
+    return pointed not in rests_on and all(nearness[pointed] - nearness[number] >= POINTS for number in rests_on)

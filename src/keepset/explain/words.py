@@ -2,8 +2,7 @@
 
 import re
 
-from keepset.explain.findings import BlockReport, Findings, PartReport
-from keepset.labels.about import points_elsewhere
+from keepset.explain.findings import BlockReport, Findings, PartReport, points_elsewhere
 from keepset.text.bm25 import words
 from keepset.text.lexical import COMMON
 

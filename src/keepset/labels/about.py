@@ -11,7 +11,7 @@ text on the same subject makes the question likelier too, mostly by the subject'
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -34,10 +34,6 @@ THRESHOLDS = {"smollm2-135m-instruct": 0.2609, "qwen2.5-coder-1.5b-instruct": 0.
 ``keepset bench evidence``: a paragraph's own questions against those of the same article's other paragraphs."""
 UNKNOWN_MODEL_THRESHOLD = THRESHOLDS["smollm2-135m-instruct"]
 """Nobody has tuned it for another model; that of one ten times as large is near."""
-
-POINTS = 0.2
-"""How much more a block must be about the question than those the reply rests on to be pointed at. The middle of what
-a few questions of SQuAD's training articles left open (docs/log.md)."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +97,6 @@ def about_blocks(answer: Answer, tokenizer: PreTrainedTokenizerBase) -> list[Abo
 def most_about(nearness: Sequence[float]) -> int | None:
     """The block that is most about the question."""
     return max(range(len(nearness)), key=nearness.__getitem__) if nearness else None
-
-
-def points_elsewhere(pointed: int, nearness: Sequence[float], rests_on: Collection[int]) -> bool:
-    """The reply does not rest on the block that the question points at, but on others that are clearly less about
-    it."""
-    return pointed not in rests_on and all(nearness[pointed] - nearness[number] >= POINTS for number in rests_on)
 
 
 def _abouts(answer: Answer, tokenizer: PreTrainedTokenizerBase, keeps: Sequence[KeepSet]) -> list[About]:
