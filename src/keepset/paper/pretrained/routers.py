@@ -25,6 +25,7 @@ from keepset.routers.losses import KL, Coverage, Loss
 from keepset.routers.streams import BATCH, table_stream
 from keepset.routers.training import train_routers
 from keepset.text.bm25 import bm25
+from keepset.text.example import TextExample
 
 HIDDEN = 128
 """Width of the scorer's hidden layer."""
@@ -156,10 +157,17 @@ def score_records(router: nn.Module, examples: Sequence[Example]) -> list[Tensor
     return [router(router_tokens([example]))[0] for example in examples]
 
 
+WORDS = "bm25"
+"""The arm of ``shared_words``."""
+
+
 def shared_words(tokenizer: PreTrainedTokenizerBase, examples: Sequence[Example]) -> list[Tensor]:
     """(N,) of every example: BM25 of the question with each record, the rival that learns nothing."""
 
     def say(example: Example, span: Span) -> str:
         return str(tokenizer.decode(example.tokens[span.start : span.stop]))
 
-    return [torch.tensor(bm25(say(e, e.query), [say(e, block) for block in e.blocks])) for e in examples]
+    def asked(example: Example) -> Span:
+        return example.asked or example.query if isinstance(example, TextExample) else example.query
+
+    return [torch.tensor(bm25(say(e, asked(e)), [say(e, block) for block in e.blocks])) for e in examples]

@@ -19,8 +19,8 @@ from keepset.paper.pretrained.judge import choosing, judge
 from keepset.paper.pretrained.lessons import ARMS, NO_SINK, trained
 from keepset.paper.pretrained.pool import part_jobs
 from keepset.paper.pretrained.readings import NOBODY, SINK, best, chance
-from keepset.paper.pretrained.routers import score_records, shared_words, training_steps
-from keepset.paper.pretrained.routing_claims import RANDOM, WORDS, routing_claims
+from keepset.paper.pretrained.routers import WORDS, score_records, shared_words, training_steps
+from keepset.paper.pretrained.routing_claims import RANDOM, routing_claims
 from keepset.paper.pretrained.routing_tables import budget_table, sink_table
 from keepset.paper.pretrained.settings import BUDGET, BUDGETS, RECORDS, Setting, frozen
 from keepset.paper.pretrained.written import record_result

@@ -4,14 +4,16 @@ from keepset.paper.claim import Claim
 from keepset.paper.pretrained.examples import TITLES, Task
 from keepset.paper.pretrained.lessons import CAUSAL, IMITATION, NO_SINK, arm_name
 from keepset.paper.pretrained.pool import models, paired_gap, pooled_share
+from keepset.paper.pretrained.routers import WORDS
 from keepset.paper.pretrained.settings import BUDGET, RECORDS
 from keepset.paper.pretrained.written import ahead_claim, bar_claim
 from keepset.paper.result import At, Metric
 from keepset.paper.results import Results
 
-WORDS, RANDOM = "bm25", "random"
-"""Arms that learn nothing."""
+RANDOM = "random"
 SINK_KEPT = arm_name(CAUSAL, "kept")
+UNITS = "examples × 1 router"
+"""Every arm is one start: what another would change is in no interval."""
 OF_DENSE = 0.95
 """What the causal router must keep of dense accuracy on unique retrieval."""
 SOLVES = 0.9
@@ -41,12 +43,12 @@ def routing_claims(results: Results) -> list[Claim]:
             gap = causal_gap(results, model, "unique", records, BUDGET, rival, causal)
             if gap:
                 where = f"{BUDGET} of {records} records, unique retrieval, {SINKS[sink]} ({model})"
-                claims.append(ahead_claim(f"{where}: causal ahead of imitation", paper, gap, "examples"))
+                claims.append(ahead_claim(f"{where}: causal ahead of imitation", paper, gap, UNITS))
         for task, k in BESIDE_WORDS:
             gap = causal_gap(results, model, task, RECORDS, k, WORDS)
             if gap:
                 text = f"{k} of {RECORDS} records, {TITLES[task]} ({model}): causal ahead of BM25"
-                claims.append(ahead_claim(text, "not in it", gap, "examples"))
+                claims.append(ahead_claim(text, "not in it", gap, UNITS))
         claims += repair(results, model)
     return claims
 

@@ -3,6 +3,8 @@
 from keepset.paper.pretrained.examples import SINGLE, TITLES
 from keepset.paper.pretrained.lessons import ARMS, IMITATION, arm_name
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, grouped, models, paper_rows
+from keepset.paper.pretrained.routers import WORDS
+from keepset.paper.pretrained.routing_claims import RANDOM
 from keepset.paper.pretrained.settings import BUDGET, BUDGETS, RECORDS
 from keepset.paper.result import At
 from keepset.paper.results import Results
@@ -46,7 +48,7 @@ def cells(results: Results, model: str, task: str, records: int, k: int) -> list
     at: At = {"model": model, "task": task, "records": records}
     if count(results, "dense", **at) == "0":
         return []
-    arms = [cell(results, "routed", arm=arm, k=k, **at) for arm in (*ARMS.values(), "bm25", "random")]
+    arms = [cell(results, "routed", arm=arm, k=k, **at) for arm in (*ARMS.values(), WORDS, RANDOM)]
     return [count(results, "dense", **at), cell(results, "dense", **at), *arms]
 
 

@@ -40,12 +40,13 @@ READOUTS = (ATTENTION, ROLLOUT, TRACE)
 ANNOTATED, RANDOM = "annotated", "random"
 SELECTIONS = (*READOUTS, ANNOTATED, RANDOM)
 PARTS = ("pointer", "value", "both")
+"""Of a chain."""
 SELDOM = 0.15
 """Share of solved examples on which a readout may hold both records and still not find the chain."""
 ALONE = 0.95
+"""Share of solved examples that the chain alone has to answer."""
 SOLVES = 0.5
 """Dense accuracy; chance is 0.25."""
-"""Of a chain."""
 
 
 def jobs(scale: str) -> Jobs:

@@ -18,7 +18,14 @@ from keepset.paper.pretrained.judge import choosing, judge
 from keepset.paper.pretrained.lessons import annotated, chain_lessons, labelled, vocabulary
 from keepset.paper.pretrained.pool import INTERVAL_NOTE, cell, count, grouped, models, paper_rows, part_jobs
 from keepset.paper.pretrained.readings import ATTENTION, TRACE, best, chance
-from keepset.paper.pretrained.routers import Kind, router_tokens, score_records, shared_words, train_record_routers
+from keepset.paper.pretrained.routers import (
+    WORDS,
+    Kind,
+    router_tokens,
+    score_records,
+    shared_words,
+    train_record_routers,
+)
 from keepset.paper.pretrained.settings import BUDGET, RECORDS, Setting, frozen
 from keepset.paper.pretrained.two_hop import ANNOTATED, PARTS, RANDOM, chain_recalls
 from keepset.paper.pretrained.written import record_result
@@ -30,7 +37,6 @@ from keepset.routers.targets import as_distribution
 NAME = "two_hop_routers"
 LABELS = (ANNOTATED, TRACE, ATTENTION)
 MANY = "annotated, many"
-WORDS = "bm25"
 ARMS = (
     *(("span", label) for label in LABELS),
     *(("mixer", label) for label in (ANNOTATED, MANY, TRACE, ATTENTION)),
