@@ -3,7 +3,9 @@ BIN := .venv/bin
 RUNTIME := .venv/runtime
 TESTING := .venv/testing
 STAMP := .venv/installed
-# Python compiles a module when it is first imported, and most of torch and transformers never is.
+# Python compiles a module when it is first imported, and most of torch and transformers never is. Where it is told not
+# to keep what it compiled (images often say so), every start would take seconds more: the first run here keeps it.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 KVPRESS := 0.5.5
 

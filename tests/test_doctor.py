@@ -1,5 +1,6 @@
 """The doctor: says what is there and what is missing, notices damage, and names the command for it."""
 
+import importlib.util
 import shutil
 import sys
 from pathlib import Path
@@ -50,6 +51,20 @@ def test_a_model_is_missing_then_hashed_then_right_then_damaged(cache: Path) -> 
     found = bundled_model(BUNDLED[NAME])
     assert (found.command, found.wrong) == (FETCH, True)
     assert "damaged: expected config.json with sha256" in found.said
+
+
+def test_a_start_that_compiles_everything_anew_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__file__", str(tmp_path / "torch" / "__init__.py"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (found,) = doctor.compiled()
+    assert found.command == "unset PYTHONDONTWRITEBYTECODE"
+    kept = Path(importlib.util.cache_from_source(torch.__file__))
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    assert not list(doctor.compiled())
+    kept.unlink()
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    assert not list(doctor.compiled())
 
 
 def test_extras_that_are_missing_come_with_their_command() -> None:

@@ -45,6 +45,8 @@ OF_AN_EXTRA = re.compile(r"""([\w.-]+).*;.*extra *== *["']([\w.-]+)["']""")
 DEVELOPMENT = ("dev", "docs", "test")
 """The extras of those who change keepset: nothing a user misses."""
 FIRST_COLUMN = 17
+NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
+"""What images often set, and pip then leaves nothing compiled where it is told --no-compile."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Finding:
 def examine() -> Iterator[Finding]:
     """Looks at everything, one after the other; a model's files are read as a whole."""
     yield from software()
+    yield from compiled()
     yield from processor()
     yield from speed()
     yield from room()
@@ -77,6 +80,13 @@ def software() -> Iterator[Finding]:
     if importlib.util.find_spec("pip") is None:
         command = f"{shlex.quote(sys.executable)} -m ensurepip"
         yield Finding("pip", "not here; 'keepset models fetch' needs it", command, wrong=True)
+
+
+def compiled() -> Iterator[Finding]:
+    """Modules that are compiled anew at every start, which takes longer than all else that a start does."""
+    if sys.dont_write_bytecode and not Path(importlib.util.cache_from_source(torch.__file__)).exists():
+        said = "torch and transformers are compiled anew at every start, seconds each time: no bytecode is kept here"
+        yield Finding("start", said, f"unset {NO_BYTECODE}")
 
 
 def processor() -> Iterator[Finding]:

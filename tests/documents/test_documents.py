@@ -1,6 +1,9 @@
 """The README and the docs name only what exists."""
 
+import os
 import re
+import shutil
+import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -51,6 +54,20 @@ def test_every_make_target_of_the_readme_exists() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in re.findall(r"make ([a-z]+)", (ROOT / "README.md").read_text(encoding="utf-8")):
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not here")
+def test_make_lets_python_keep_what_it_compiled() -> None:
+    shown = subprocess.run(
+        ["make", "--no-print-directory", "-f", "Makefile", "-f", "-", "shown"],
+        input="shown: ; @echo kept$${PYTHONDONTWRITEBYTECODE}",
+        cwd=ROOT,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "not"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout == "kept\n"
 
 
 def test_help_lists_every_command_and_the_testbed_last() -> None:
