@@ -27,7 +27,7 @@ SEEDS = {
     "five-task": FIVE,
     "paper-chains": (0, 2),
     "paper-chains-long": (2,),
-    "paper-sizes": (0,),
+    "paper-sizes": FIVE,
     "hardened": (0, 1),
     "hardened-pointers-first": (0, 1),
 }
