@@ -24,6 +24,7 @@ from rich.text import Text
 
 from keepset.models.bundled import BUNDLED, MEGABYTE, BundledModel, cache_folder, fetched
 from keepset.models.loading import default_dtype
+from keepset.models.products import WORTH, one_dnn_speedup
 from keepset.models.quantize import check_processor, speedup
 from keepset.models.stored import damage, note_hashes
 from keepset.terminal import one_line
@@ -114,11 +115,19 @@ def speed() -> Iterator[Finding]:
     taken = str(default_dtype(0)).removeprefix("torch.")
     differs = f"; try dtype={best!r}" if best != taken else ""
     yield Finding("", f"load_model takes {taken} on this processor{differs}")
+    yield float_products()
     yield whole_numbers()
     if (threads := torch.get_num_threads()) > 1:
         alone = _with_threads(1, threads)
         gain = alone / seconds["float32"]
         yield Finding("threads", f"{threads} are {gain:.1f} times as fast as one, in float32")
+
+
+def float_products() -> Finding:
+    """Which of torch's two libraries multiplies float32 here."""
+    times = one_dnn_speedup()
+    taken = "load_model takes oneDNN's" if times > WORTH else "load_model leaves them to MKL"
+    return Finding("float32 layers", f"{times:.1f} times as fast by oneDNN, one layer of a small model; {taken}")
 
 
 def whole_numbers() -> Finding:

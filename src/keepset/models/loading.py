@@ -17,6 +17,7 @@ from keepset.models.every_load import PROBE_TEXT, check_complete, quiet_transfor
 from keepset.models.gguf_file import load_gguf
 from keepset.models.memory import is_out_of_memory
 from keepset.models.naming import kind_of_model, known_names, model_path
+from keepset.models.products import by_faster_products
 from keepset.models.quantize import Quantize, check_quantize, quantized
 from keepset.models.stored import RECORD, check_stored, repair
 from keepset.terminal import one_line
@@ -64,7 +65,7 @@ def load_model(
     model.eval()
     check_supported(model)
     check_tokens(name, model, tokenizer)
-    return (quantized(model) if quantize else model), tokenizer
+    return by_faster_products(quantized(model) if quantize else model), tokenizer
 
 
 def _load_folder(
