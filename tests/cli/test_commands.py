@@ -213,7 +213,7 @@ def test_a_table_is_made_from_nothing_with_its_teachers_and_says_beforehand_how_
     from keepset.paper.durations import TRACKED, Durations
 
     monkeypatch.setattr(teachers, "find_preset", lambda scale: short_smoke)
-    known = Durations(scale="smoke", runs={"minimality/pointers-first-0": 100}, teachers={"pointers-first-1": 9_000})
+    known = Durations(scale="smoke", runs={"minimality/paper-sizes-0": 100}, teachers={"paper-sizes-1": 9_000})
     TRACKED.parent.mkdir(parents=True)
     TRACKED.write_text(known.model_dump_json())
     run = keepset("reproduce", "minimality", "--scale", "smoke")
@@ -221,10 +221,10 @@ def test_a_table_is_made_from_nothing_with_its_teachers_and_says_beforehand_how_
     assert run.stdout.startswith("2 runs are missing, and 2 teachers: about 3 hours of one core")
     made = [line.split(":")[0].strip() for line in run.stdout.splitlines() if line.startswith("  ")]
     assert made == [
-        "teacher pointers-first-0",
-        "teacher pointers-first-1",
-        "minimality/pointers-first-0",
-        "minimality/pointers-first-1",
+        "teacher paper-sizes-0",
+        "teacher paper-sizes-1",
+        "minimality/paper-sizes-0",
+        "minimality/paper-sizes-1",
     ]
     again = keepset("reproduce", "minimality", "--scale", "smoke")
     assert "missing" not in again.stdout

@@ -40,8 +40,8 @@ def one_run(experiment: str, config: dict[str, object], metrics: list[Metric]) -
 
 def test_the_full_budget_is_the_dense_teacher(untrained: Path) -> None:
     results = Results(dict(run_missing(budget.jobs("smoke"), untrained / "results", "smoke")))
-    assert list(results.runs) == [f"budget/pointers-first-{name}" for name in ("0", "1", "0-shorter", "1-shorter")]
-    model, config = load_teacher(teacher_folder("smoke", "pointers-first", 1))
+    assert list(results.runs) == [f"budget/paper-sizes-{name}" for name in ("0", "1", "0-shorter", "1-shorter")]
+    model, config = load_teacher(teacher_folder("smoke", "paper-sizes", 1))
     for condition in budget.CONDITIONS:
         annotated = results.select("routed", condition=condition, arm="annotated", teacher=1)
         assert list(annotated["k"]) == list(range(1, 10))
@@ -60,7 +60,7 @@ def test_the_full_budget_is_the_dense_teacher(untrained: Path) -> None:
     assert "Multi-hop" in figure.svg
     assert isinstance(table, Table)
     assert [row[0] for row in table.rows] == ["1", "2", "3", "4", "5", "8", "9"]
-    assert table.notes[0].startswith("Smoke scale; n = 6 examples per teacher and task, 2 pointers-first teachers")
+    assert table.notes[0].startswith("Smoke scale; n = 6 examples per teacher and task, 2 paper-sizes teachers")
     for difference in budget.EXPERIMENT.differences:
         assert "blocks" in difference.here(results)
 
@@ -82,7 +82,7 @@ def test_counting_from_half_of_the_context_is_judged_teacher_by_teacher(right: i
 
 def test_protocols_say_what_rows_and_context_they_leave(untrained: Path) -> None:
     results = Results(dict(run_missing(per_query.jobs("smoke"), untrained / "results", "smoke")))
-    assert list(results.runs) == ["per_query/pointers-first-0", "per_query/pointers-first-1"]
+    assert list(results.runs) == ["per_query/paper-sizes-0", "per_query/paper-sizes-1"]
     third = pytest.approx(per_query.BUDGET / 9)
     for condition in per_query.CONDITIONS:
         for protocol in per_query.PROTOCOLS:
@@ -125,7 +125,7 @@ def test_a_context_that_stays_whole_is_claimed_and_one_that_does_not_fails() -> 
 
 
 def test_the_last_row_attends_as_the_answer_row_does(untrained: Path) -> None:
-    subject = Labelled.load("smoke", "pointers-first", 0, "unique", 4)
+    subject = Labelled.load("smoke", "paper-sizes", 0, "unique", 4)
     batch = subject.batch
     rows = per_query.row_attention(subject.model, batch.first_query(), batch.blocks, "max")
     expected = answer_attention(subject.model, batch.first_query(), batch.blocks).amax(2)  # (B, L, N)

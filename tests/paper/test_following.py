@@ -43,7 +43,7 @@ def test_every_teacher_names_something(untrained: Path) -> None:
             assert sum(named["value"]) == pytest.approx(1)
     (table,) = made(following.EXPERIMENT.reports[0], following.EXPERIMENT, results)
     assert isinstance(table, Table)
-    assert [row[0] for row in table.rows if row][:2] == ["pointers-first-0", "pointers-first-1"]
+    assert [row[0] for row in table.rows if row][:2] == ["paper-sizes-0", "paper-sizes-1"]
     (claim,) = following.following_claims(results)
     assert (claim.n, claim.verdict) == ("2 teachers × 6 examples", FAILS)
     others = {name: run for name, run in results.runs.items() if "five-task" in name}

@@ -27,7 +27,7 @@ EXPERIMENTS: tuple[Experiment, ...] = tuple(
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("repository")
-    for mixture in ("paper-records", "single-hop", "pointers-first", "hardened-pointers-first"):
+    for mixture in ("paper-records", "single-hop", "paper-sizes", "hardened-pointers-first"):
         for seed in range(2):
             config = smoke(mixture, seed)
             mixing = config.architecture.model_copy(
@@ -129,7 +129,7 @@ def test_the_mean_over_pairs_is_of_all_pairs() -> None:
 
 def test_records_count_along_the_chain_from_the_queried_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(root)
-    subject = Labelled.load("smoke", "pointers-first", 1, "multihop_pointers_first", 200)
+    subject = Labelled.load("smoke", "paper-sizes", 1, "multihop_pointers_first", 200)
     vocabulary = subject.config.vocabulary
     solved = subject.effects.clean_correct.nonzero().flatten().tolist()
     flips = 0
@@ -176,9 +176,9 @@ def test_the_mixture_is_its_conditions_together(results: Results) -> None:
 
 def test_a_search_has_a_result_of_its_own(results: Results) -> None:
     labels = results.of("redundant").frame.groupby("file")["label"].agg(lambda column: sorted(set(column.dropna())))
-    assert labels["redundant/pointers-first-0-labels"] == ["attention", "floored", "greedy"]
-    assert labels["redundant/pointers-first-0-masked"] == ["masked"]
-    assert labels["redundant/pointers-first-0-nonce"] == ["confirmed", "nonce"]
+    assert labels["redundant/paper-sizes-0-labels"] == ["attention", "floored", "greedy"]
+    assert labels["redundant/paper-sizes-0-masked"] == ["masked"]
+    assert labels["redundant/paper-sizes-0-nonce"] == ["confirmed", "nonce"]
     at = {"mixture": "hardened-pointers-first", "teacher": 1}
     nonce, confirmed = (results.of("redundant").value("tokens", label=label, **at) for label in ("nonce", "confirmed"))
     assert confirmed >= nonce > 0

@@ -3,8 +3,8 @@
 Gives ``tab:ablation`` and ``tab:app-ablation``: labels of five-task teacher 0, every five-task teacher routed. One
 result per label and loss, and one of the dense teachers and random gates.
 
-The budget is a tenth of the blocks and at least three. The paper's 32 blocks give four; the 16 of the small scale
-would give two, and two blocks cannot hold a chain of three, whatever the router has learned.
+The budget is a tenth of the blocks, four of 32, and at least three: fewer cannot hold a chain, whatever the router has
+learned.
 """
 
 import time
@@ -283,8 +283,7 @@ EXPERIMENT = Experiment(
     choices=(
         Choice(
             "The budget of the label-by-loss ablation",
-            "10 % of the blocks and at least three: 10 % of the 16 blocks of `small` are two, which cannot hold a "
-            "chain; the paper's 32 give four",
+            "10 % of the blocks, four of 32 as in the paper, and at least the three of a chain",
         ),
         Choice(
             "The causal label under KL",

@@ -115,8 +115,8 @@ READINGS = {
 SHORTER = "all blocks of a context that has no more"
 
 
-LENGTHS = (6, 8, 12)
-"""Blocks of the shorter contexts; a count of five needs six."""
+LENGTHS = (6, 8, 12, 16)
+"""Blocks of the shorter contexts; a count of five needs six, and 16 are half of a context."""
 
 
 def budget_table(results: Results) -> Table:

@@ -31,15 +31,15 @@ from keepset.paper.hardened_routers import NAME as ROUTERS
 from keepset.paper.result import At, Coordinate, Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.table import Table, bracket, spread
-from keepset.paper.teachers import FIVE_TASK, every_teacher, teacher_folder, teacher_seeds
+from keepset.paper.teachers import SMALLER_FIVE_TASK, every_teacher, teacher_folder, teacher_seeds
 from keepset.paper.testbed.routers import DeepChainRouter
 from keepset.paper.testbed.teachers.teacher import load_teacher
 from keepset.paper.words import in_words
 
 NAME = "hardened"
 BUDGETS = {condition: KEPT[condition] for condition in (CONDITION, THREE_HOPS)}
-ROUTED = (MIXTURE, FIVE_TASK)
-"""Mixtures whose teachers may follow chains."""
+ROUTED = (MIXTURE, SMALLER_FIVE_TASK)
+"""Mixtures whose teachers may follow chains, in as many records and with the same keys."""
 SOURCE = 0
 """The hardened teacher that labels: the first of the two that has solved the task, as in the paper."""
 OTHER = 1

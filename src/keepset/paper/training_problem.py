@@ -6,7 +6,7 @@ chain: what does each readout of the teacher find, and is the chain enough? One 
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import mode
 
@@ -17,7 +17,7 @@ from torch import Tensor
 from keepset import seeds
 from keepset.interventions import Fast, GoldToken, Probe
 from keepset.paper.chain_routers import CHAIN
-from keepset.paper.claim import HOLDS, OPEN, Claim, above, every_claim, worst
+from keepset.paper.claim import FAILS, HOLDS, NOT_TESTED, OPEN, Claim, above, every_claim, worst
 from keepset.paper.experiment import Experiment, Jobs, Report, run_result
 from keepset.paper.labelled import RUN, Labelled
 from keepset.paper.oracles import layer_scores, selections
@@ -25,9 +25,11 @@ from keepset.paper.redundant import nonces
 from keepset.paper.result import Metric, RunResult
 from keepset.paper.results import Results
 from keepset.paper.routed import chain_blocks, chain_recall, family_scores, routed_correct, routed_probe, top_blocks
-from keepset.paper.statistics import share
+from keepset.paper.shorter_chains import NAME as SHORTER
+from keepset.paper.shorter_chains import middle_by_length
+from keepset.paper.statistics import bounds, share
 from keepset.paper.table import Table, spread, with_interval
-from keepset.paper.teachers import FIVE_TASK, MULTIHOP, VALUE_FIRST, every_teacher, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, MULTIHOP, SMALLER_FIVE_TASK, VALUE_FIRST, teacher_seeds
 
 NAME = "training_problem"
 EXAMPLES = {"smoke": 6, "small": 300, "paper": 300}
@@ -44,10 +46,10 @@ class Problem:
 
 
 PROBLEMS = {
-    FIVE_TASK: Problem("pointers first, one chain, room after a pointer", MULTIHOP),
-    "paper-sizes": Problem(
+    FIVE_TASK: Problem(
         "pointers first, one chain, room after a pointer; the paper's records, keys and values", MULTIHOP
     ),
+    SMALLER_FIVE_TASK: Problem("pointers first, one chain, room after a pointer", MULTIHOP),
     "paper-chains": Problem("pointers first, one chain, no room, short contexts first", MULTIHOP),
     "paper-chains-long": Problem("pointers first, one chain, no room, longer", MULTIHOP),
     VALUE_FIRST: Problem("value first, several chains, no room", "multihop"),
@@ -57,14 +59,23 @@ PROBLEMS = {
     "hardened": Problem("hardened: value first before any order, several chains, no room", "multihop_hardened"),
 }
 """Mixture -> its training problem. The paper's: pointers first, one chain, blocks that a pointer does not fill."""
+MORE_SEEDS = {("small", FIVE_TASK): (5, 6)}
+"""Teachers beside the five of the tables: attention came out alike on those, and five are few to say that of."""
+
+
+def teachers_asked(scale: str) -> list[tuple[str, int]]:
+    """Mixture and number of every teacher of every problem."""
+    return [
+        (mixture, seed)
+        for mixture in PROBLEMS
+        for seed in (*teacher_seeds(scale, mixture), *MORE_SEEDS.get((scale, mixture), ()))
+    ]
 
 
 def jobs(scale: str) -> Jobs:
     """One result per teacher of every problem."""
     return {
-        f"{NAME}/{mixture}-{seed}": partial(readouts, scale, mixture, seed)
-        for mixture in PROBLEMS
-        for seed in teacher_seeds(scale, mixture)
+        f"{NAME}/{mixture}-{seed}": partial(readouts, scale, mixture, seed) for mixture, seed in teachers_asked(scale)
     }
 
 
@@ -208,15 +219,16 @@ END_RECALL = 0.9
 
 def problem_claims(results: Results) -> list[Claim]:
     """The paper's claims on labels of chains, on teachers that were trained on the paper's problem."""
-    mixture = FIVE_TASK
+    mixture, everything, results = FIVE_TASK, results, results.of(NAME)
     teachers = [t for t in teachers_of(results, mixture) if routed(results, mixture, t, "dense").value >= ENOUGH]
     if len(teachers) < 2:
         return []
     n = f"{len(teachers)} teachers × {results.run().counts['examples']} examples"
     metrics = {arm: [routed(results, mixture, teacher, arm) for teacher in teachers] for arm in COLUMNS}
+    own_choice = other_attention(everything)
     return [
-        differs_between_teachers(metrics["attention_max"], n),
-        two_ends(results, teachers, n),
+        replace(differs_between_teachers(metrics["attention_max"], n), own_choice=own_choice),
+        replace(two_ends(results, teachers, n), own_choice=own_choice),
         *(
             every_claim(
                 f"Chains, pointers first: {title}: at least {bar} on every teacher",
@@ -240,16 +252,42 @@ def same_share(found: Sequence[Metric]) -> float:
     return float(chi2_contingency([right, wrong]).pvalue) if sum(wrong) and sum(right) else 1.0
 
 
+def other_attention(results: Results) -> str:
+    """The same asked of teachers of smaller sizes, and of these teachers in shorter contexts."""
+    own = results.of(NAME)
+    teachers = teachers_of(own, SMALLER_FIVE_TASK) if own else []
+    smaller = [routed(own, SMALLER_FIVE_TASK, teacher, "attention_max").value for teacher in teachers]
+    found = []
+    if smaller:
+        found.append(f"{SMALLER_FIVE_TASK} teachers, half as many records and far fewer keys: {spread(smaller)}")
+    if shorter := middle_by_length(results.of(SHORTER), FIVE_TASK):
+        found.append(f"middle held by the same teachers in contexts of {shorter}")
+    return "; ".join(found) or NOT_TESTED
+
+
+APART = 0.2
+"""How far the lowest and the highest teacher have to lie apart; the paper's do by 0.57 and 0.99. A smaller difference
+can be told from none on so many examples, and would not be what the paper says."""
+
+
+def apart(found: Sequence[Metric]) -> str:
+    """Do teachers differ by ``APART``?"""
+    lowest, highest = (bounds(pick(found, key=lambda metric: metric.value)) for pick in (min, max))
+    if highest[1] - lowest[0] < APART:
+        return FAILS
+    return HOLDS if highest[0] - lowest[1] >= APART and same_share(found) < 0.05 else OPEN
+
+
 def differs_between_teachers(attention: Sequence[Metric], n: str) -> Claim:
     """Equally good teachers, another attention: the same examples are answered by other shares."""
     p_value = same_share(attention)
     return Claim(
-        "Chains, pointers first: attention as the selection differs from teacher to teacher",
+        f"Chains, pointers first: attention as the selection differs from teacher to teacher, by {APART} or more",
         "0.41 to 0.98",
         f"{min(m.value for m in attention):.2f} to {max(m.value for m in attention):.2f}; p = {p_value:.1g} "
         "(chi-squared over teachers)",
         n,
-        HOLDS if p_value < 0.05 else OPEN,
+        apart(attention),
     )
 
 
@@ -260,14 +298,14 @@ def two_ends(results: Results, teachers: Sequence[int], n: str) -> Claim:
         for i in range(CHAIN)
     )
     p_value = same_share(middle)
-    verdicts = {above(metric, END_RECALL) for metric in (*first, *value)} | {HOLDS if p_value < 0.05 else OPEN}
+    verdicts = {above(metric, END_RECALL) for metric in (*first, *value)} | {apart(middle)}
     shown = "; ".join(
         f"{name} {spread([metric.value for metric in found])}"
         for name, found in (("first pointer", first), ("second pointer", middle), ("value", value))
     )
     return Claim(
         f"Chains, pointers first: attention holds both ends of a chain ({END_RECALL} or more, on every teacher); how "
-        "often it holds the middle differs between teachers",
+        f"often it holds the middle differs between teachers, by {APART} or more",
         "ends near 1.00, middle 0.00 to 0.99 (its imitation routers)",
         f"{shown}; p = {p_value:.1g} (chi-squared over teachers)",
         n,
@@ -279,7 +317,8 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=39,
     jobs=jobs,
-    teachers=every_teacher(*PROBLEMS),
+    teachers=teachers_asked,
     reports=(Report("What the training problem does to attention", "chains", problems_table, beyond=True),),
     claims=problem_claims,
+    claims_need=(SHORTER,),
 )
