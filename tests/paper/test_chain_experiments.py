@@ -19,7 +19,7 @@ from keepset.paper import (
     trace_choices,
     training_problem,
 )
-from keepset.paper.claim import FAILS, HOLDS, OPEN
+from keepset.paper.claim import FAILS, HOLDS, NOT_TESTED, OPEN
 from keepset.paper.experiment import Experiment, run_missing, run_result
 from keepset.paper.labelled import Labelled
 from keepset.paper.report import made
@@ -60,7 +60,7 @@ def chain_results(untrained_teachers: Path, tmp_path_factory: pytest.TempPathFac
 def test_every_arm_is_a_run_of_its_own(chain_results: Results) -> None:
     results = chain_results.of("chains")
     arms = ("unrouted", *chains.ARMS)
-    assert list(results.runs) == [f"chains/pointers-first-{teacher}-{arm}" for arm in arms for teacher in (0, 1)]
+    assert list(results.runs) == [f"chains/paper-sizes-{teacher}-{arm}" for arm in arms for teacher in (0, 1)]
     for arm in chains.ARMS:
         at = {"arm": arm, "teacher": 1, "condition": MULTIHOP, "k": 3}
         assert len(results.values("routed", **at)) == len(results.values("chain_recall", **at)) == 2
@@ -83,7 +83,8 @@ def test_every_training_problem_is_measured_on_chains_of_its_own_order(untrained
             assert results.value("recall", mixture=mixture, teacher=teachers[0], arm="annotated", record=record) == 1
     (table,) = tables(experiment, results).values()
     assert [row[1] for row in table.rows if row] == [
-        *("pointers-first-0", "pointers-first-1", "range of 2", "paper-sizes-0"),
+        *("paper-sizes-0", "paper-sizes-1", "range of 2"),
+        *("pointers-first-0", "pointers-first-1", "range of 2"),
         *("paper-chains-0", "paper-chains-2", "range of 2"),
         *("paper-chains-long-2", "five-task-0", "five-task-1", "range of 2"),
         *(
@@ -123,6 +124,9 @@ def test_claims_on_the_papers_chains_are_told_from_each_teacher() -> None:
     assert (differs.verdict, ends.verdict, alone.verdict) == (HOLDS, HOLDS, HOLDS)
     alike, middle, one_leans_on_others, *_ = training_problem.problem_claims(measured((50, 52), (100, 30)))
     assert (alike.verdict, middle.verdict, one_leans_on_others.verdict) == (OPEN, OPEN, FAILS)
+    assert alike.own_choice == NOT_TESTED
+    close, middle, *_ = training_problem.problem_claims(measured((1, 12), (100, 100)))
+    assert (close.verdict, middle.verdict) == (FAILS, FAILS), "teachers differ, and by far less than in the paper"
 
 
 def test_an_arm_alone_gives_what_it_gave_beside_others(untrained: Path) -> None:
@@ -173,7 +177,7 @@ def test_hardened_chains_route_every_teacher(chain_results: Results) -> None:
 
 def test_oracles(chain_results: Results) -> None:
     results = chain_results.of("oracles")
-    assert list(results.runs) == ["oracles/pointers-first-0", "oracles/pointers-first-1"]
+    assert list(results.runs) == ["oracles/paper-sizes-0", "oracles/paper-sizes-1"]
     for arm in oracles.SELECTIONS:
         assert list(results.select("routed", arm=arm, teacher=0)["k"]) == list(oracles.BUDGETS)
     assert results.metric("routed", arm="attention_layer", layer=0, k=3, teacher=0)
@@ -186,7 +190,7 @@ def test_reports_of_chains(chain_results: Results) -> None:
     found = tables(chains.EXPERIMENT, chain_results)
     assert set(found) == {"tab-chain", "tab-chain-per-teacher", "tab-trace-supervision"}
     assert [row[0] for row in found["tab-chain-per-teacher"].rows] == ["seed 0", "seed 1"]
-    note = "2 pointers-first teachers; 6 examples, 2 router seeds, 128 labelled examples, 10 steps of 16; smoke scale"
+    note = "2 paper-sizes teachers; 6 examples, 2 router seeds, 128 labelled examples, 10 steps of 16; smoke scale"
     assert found["tab-chain"].notes == (note,)
     assert set(tables(chains.EXPERIMENT, chain_results.of("chains"))) == {"tab-chain-per-teacher"}, "others need more"
     for experiment in (oracles.EXPERIMENT, chains.EXPERIMENT, hardened.EXPERIMENT):
@@ -316,24 +320,26 @@ def test_renaming_keeps_the_structure_of_every_example() -> None:
 def test_every_reading_of_the_trace_is_measured(untrained: Path, tmp_path: Path) -> None:
     experiment = trace_choices.EXPERIMENT
     results = run(tmp_path, experiment)
-    assert list(results.runs) == ["trace_choices/pointers-first-0", "trace_choices/pointers-first-1"]
+    names = [f"{mixture}-{teacher}" for mixture in trace_choices.MIXTURES for teacher in (0, 1)]
+    assert list(results.runs) == [f"trace_choices/{name}" for name in names]
     for name in trace_choices.READINGS:
         for sample, n in trace_choices.EXAMPLES["smoke"].items():
-            assert results.metric("routed", reading=name, sample=sample, teacher=1).n == n
+            at = {"reading": name, "sample": sample, "mixture": trace_choices.SMALLER_FIVE_TASK, "teacher": 1}
+            assert results.metric("routed", **at).n == n
     barred = results.values("first_block_intrudes", reading="strongest_token_no_first", sample="evaluation")
-    assert barred == [0.0, 0.0]
+    assert barred == [0.0] * 4
     table = tables(experiment, results)["trace-choices"]
     assert len(table.rows) == len(trace_choices.READINGS)
     (claim,) = trace_choices.trace_claims(results)
-    assert "a block takes its strongest token: " in claim.own_choice
+    assert "mean over heads: " in claim.own_choice
+    assert "the tables' reading on pointers-first teachers: " in claim.own_choice
 
 
 def test_readings_of_the_trace_are_what_their_names_say(untrained: Path) -> None:
-    subject = Labelled.load("smoke", "pointers-first", 0, MULTIHOP, 4)
+    subject = Labelled.load("smoke", "paper-sizes", 0, MULTIHOP, 4)
     tokens, blocks = subject.batch.first_query(), subject.batch.blocks
     scores = {name: reading.scores(subject.model, tokens, blocks) for name, reading in trace_choices.READINGS.items()}
     torch.testing.assert_close(scores["strongest_token"], backward_trace(subject.model, tokens, blocks))
-    torch.testing.assert_close(scores["summed"], chain_routers.path_mass(subject.model, tokens, blocks))
     assert bool((scores["summed"] >= scores["strongest_token"]).all())
     assert bool((scores["stay_attended"] <= scores["summed"] + 1e-6).all()), "staying for free is never a loss"
     assert bool((scores["mean_heads"] <= scores["summed"] + 1e-6).all())

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from keepset.blocks import ExampleBatch, Span
+from keepset.blocks import ExampleBatch
 from keepset.labels import top_k
 from keepset.paper.dense import evaluation_seed
 from keepset.paper.experiment import run_result
@@ -24,9 +24,7 @@ from keepset.paper.statistics import share
 from keepset.paper.teachers import teacher_folder
 from keepset.paper.testbed.routers import ChainRouter, Router, score_blocks
 from keepset.paper.testbed.teachers.teacher import accuracy, load_teacher
-from keepset.readouts.layers import block_sums
-from keepset.readouts.paths import descend
-from keepset.readouts.trace import follow_strongest
+from keepset.readouts import backward_trace
 from keepset.routers import KL, Coverage, Loss, table_stream
 from keepset.routers.targets import acceptable_sets
 
@@ -41,18 +39,9 @@ BATCH = {"smoke": 16, "small": 32, "paper": 64}
 ROUTER_SEEDS = {"smoke": 2, "small": 3, "paper": 3}
 
 
-def path_mass(model: PreTrainedModel, tokens: Tensor, blocks: Sequence[Span]) -> Tensor:
-    """(B, N) the backward trace: the strongest path to each token, summed over the tokens of a block.
-
-    Attention over blocks is summed in the same way. ``readouts.backward_trace`` gives a block its strongest token: one
-    token that a teacher looks at for want of anything better then takes the place of a record (``trace_choices``).
-    """
-    return block_sums(descend(model, tokens, follow_strongest), blocks).cpu()
-
-
 def traced(model: PreTrainedModel, batch: ExampleBatch) -> Tensor:
     """(B, 1, N) bool: the three blocks with the strongest paths to the answer, as the one acceptable set."""
-    return acceptable_sets(top_k(path_mass(model, batch.first_query(), batch.blocks), CHAIN))
+    return acceptable_sets(top_k(backward_trace(model, batch.first_query(), batch.blocks), CHAIN))
 
 
 ARMS: dict[str, tuple[Loss, Label]] = {

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from keepset import seeds
 from keepset.blocks import ExampleBatch
 from keepset.labels import task_evidence, top_k
-from keepset.paper.chain_routers import CHAIN, path_mass
+from keepset.paper.chain_routers import CHAIN
 from keepset.paper.dense import evaluation_seed
 from keepset.paper.experiment import Difference, Experiment, Jobs, Report, run_result
 from keepset.paper.labelled import RUN, Labelled
@@ -24,7 +24,7 @@ from keepset.paper.routed import family_scores, random_scores, routed_correct, r
 from keepset.paper.statistics import share
 from keepset.paper.table import Table, beside, spread
 from keepset.paper.teachers import FIVE_TASK, MULTIHOP, every_teacher, teacher_seeds
-from keepset.readouts import answer_attention, attention_rollout, pool_attention
+from keepset.readouts import answer_attention, attention_rollout, backward_trace, pool_attention
 
 NAME = "oracles"
 MIXTURE = FIVE_TASK
@@ -97,7 +97,7 @@ def readout_scores(model: PreTrainedModel, batch: ExampleBatch) -> dict[str, Ten
         "attention_max": pool_attention(attention, heads="max"),
         "attention_mean": pool_attention(attention, heads="mean"),
         "rollout": attention_rollout(model, tokens, blocks),
-        "trace": path_mass(model, tokens, blocks),
+        "trace": backward_trace(model, tokens, blocks),
     }
 
 
