@@ -47,3 +47,12 @@ def test_a_missing_number_is_said_wherever_it_is_missed(tracked: Results, stoppe
         render_reports(halfway)
     with pytest.raises(ValueError, match=f"{missed}.*{makes_the_rest}"):
         index(halfway, {})
+
+
+def test_a_run_that_was_stopped_halfway_is_in_nobody_elses_way(tracked: Results) -> None:
+    runs = tracked.of("ablation", "oracles", "chains").runs
+    halfway = Results({name: run for name, run in runs.items() if not name.startswith("ablation/unrouted")})
+    assert render_one("tab-chain", halfway)
+    for asked in ("tab:ablation", "tab-ablation"):
+        with pytest.raises(ValueError, match="tab:ablation.*a run was stopped halfway"):
+            render_one(asked, halfway)

@@ -73,16 +73,30 @@ def render_reports(results: Results) -> dict[str, str]:
 
 
 def render_one(label: str, results: Results) -> str:
-    """The tables (markdown) and figures (SVG) called ``label``: a label of the paper or a name in ``docs/results``."""
+    """The tables (markdown) and figures (SVG) called ``label``: a label of the paper or a name in ``docs/results``.
+
+    A run that was stopped halfway is said only where its own table is asked for.
+    """
     known: list[str] = []
-    for _, report, found in every_report(results):
-        names = [*report.labels, *(item.name for item in found)]
-        known += names
-        if label in names:
-            chosen = [item for item in found if item.name == label]
-            if not found:
-                raise ValueError(f"{label}: its results are not there yet; 'keepset reproduce {label}' makes them")
-            return "\n".join(item.markdown() if isinstance(item, Table) else item.svg for item in chosen or found)
+    halfway: ValueError | None = None
+    for experiment in experiments().values():
+        for report in experiment.reports:
+            try:
+                found = made(report, experiment, results)
+            except ValueError as missing:
+                if label in report.labels:
+                    raise
+                halfway = halfway or missing
+                continue
+            names = [*report.labels, *(item.name for item in found)]
+            known += names
+            if label in names:
+                chosen = [item for item in found if item.name == label]
+                if not found:
+                    raise ValueError(f"{label}: its results are not there yet; 'keepset reproduce {label}' makes them")
+                return "\n".join(item.markdown() if isinstance(item, Table) else item.svg for item in chosen or found)
+    if halfway:
+        raise halfway
     raise ValueError(f"unknown table or figure {label!r}; expected one of {', '.join(sorted(set(known)))}")
 
 
