@@ -54,5 +54,5 @@ def test_a_run_that_was_stopped_halfway_is_in_nobody_elses_way(tracked: Results)
     halfway = Results({name: run for name, run in runs.items() if not name.startswith("ablation/unrouted")})
     assert render_one("tab-chain", halfway)
     for asked in ("tab:ablation", "tab-ablation"):
-        with pytest.raises(ValueError, match="tab:ablation.*a run was stopped halfway"):
+        with pytest.raises(ValueError, match=r"tab:ablation.*a run was stopped halfway"):
             render_one(asked, halfway)

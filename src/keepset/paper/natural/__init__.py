@@ -4,7 +4,7 @@ SQuAD articles and QASPER papers, read from a folder: ``keepset bench natural --
 them is read once and kept in the cache folder. ``python -m keepset.paper.natural.ship FOLDER`` trains the router in the
 package. Reading order: ``states`` (what the reader sees), ``documents`` (blocks, questions, splits),
 ``training``, ``corpus`` (how much of them), ``measure``, ``scorers``, ``likelihood``, ``minilm``, ``answers``,
-``paper_answers``, ``layers``, ``papers``, ``granularity``, ``others``, ``cost``, ``run``, ``tables``,
+``paper_answers``, ``layers``, ``papers``, ``granularity``, ``others``, ``transfer``, ``cost``, ``run``, ``tables``,
 ``answer_tables``, ``limits``, ``claims``, ``ship``.
 """
 
@@ -14,7 +14,7 @@ from keepset.paper.natural.claims import natural_claims
 from keepset.paper.natural.corpus import QASPER, SQUAD
 from keepset.paper.natural.limits import granularity_table, limits_table, others_table
 from keepset.paper.natural.run import NAME, ROUTER, jobs
-from keepset.paper.natural.tables import cost_table, qasper_table, squad_table
+from keepset.paper.natural.tables import cost_table, qasper_table, squad_table, transfer_table
 from keepset.paper.results import Results
 from keepset.paper.table import Table
 
@@ -34,6 +34,8 @@ def tables(results: Results) -> list[Table]:
         found.append(granularity_table(results))
     if not results.select("others").empty:
         found.append(others_table(results))
+    if not results.select("rests").empty:
+        found.append(transfer_table(results))
     return found
 
 

@@ -55,11 +55,15 @@ class Setting:
     curve_layers: tuple[int, ...]
     document_tokens: int
     """Of the text whose cost is measured."""
+    transfer_lessons: int
+    """Questions of each of the training articles that models label."""
+    transfer_questions: int
+    """Questions of each SQuAD dev article that models label, to ask routers for what an answer rests on."""
 
 
-SMALL = Setting("smollm2-135m-instruct", 10, 130, 90, 16, 24, 20, 6, 80, (0.25,), 40, (1, 3, 6, 10, 15), 3_300)
+SMALL = Setting("smollm2-135m-instruct", 10, 130, 90, 16, 24, 20, 6, 80, (0.25,), 40, (1, 3, 6, 10, 15), 3_300, 12, 5)
 SETTINGS = {
-    "smoke": Setting(TINY, 1, 6, 3, 3, 2, 2, 1, 2, (0.25,), 8, (1, 2), 200),
+    "smoke": Setting(TINY, 1, 6, 3, 3, 2, 2, 1, 2, (0.25,), 8, (1, 2), 200, 1, 1),
     "small": SMALL,
     "paper": replace(
         SMALL,

@@ -48,6 +48,7 @@ from keepset.paper.natural.paper_answers import attention_scorers, run_paper_ans
 from keepset.paper.natural.papers import SHARES, run_papers
 from keepset.paper.natural.scorers import bm25_scores, lexical, routed, stem_scores, words_scorer
 from keepset.paper.natural.training import Training, train_text_router
+from keepset.paper.natural.transfer import run_transfer
 from keepset.paper.result import Metric, RunResult
 from keepset.routers.network import WEIGHTS
 from keepset.routers.text import TextRouter, load_text_router
@@ -98,7 +99,9 @@ def jobs(scale: str, data: Path = DATA) -> Jobs:
         NAME, scale, setting.reader, setting.curve_layers, teaching(data)[: setting.curve_papers]
     )
     found[f"{NAME}/answers"] = partial(answers, scale, data)
-    for model, quantize in ((setting.reader, None), *LARGER.get(scale, ())):
+    models = ((setting.reader, None), *LARGER.get(scale, ()))
+    found[f"{NAME}/transfer"] = partial(run_transfer, NAME, scale, data, models)
+    for model, quantize in models:
         found[f"{NAME}/paper-answers/{short_name(model, quantize)}"] = partial(
             paper_answers, scale, data, model, quantize
         )

@@ -20,6 +20,7 @@ from keepset.paper.natural.run import (
     STEMS,
     WORDS,
 )
+from keepset.paper.natural.transfer import KEPT, MARKED, NOBODY
 from keepset.paper.result import Coordinate, Metric
 from keepset.paper.results import Results
 from keepset.paper.table import Table, with_interval
@@ -39,6 +40,7 @@ TITLES = {
     MINILM: "sentence embeddings, all-MiniLM-L6-v2",
     ORACLE: "what is marked first",
 }
+SOURCES = {NOBODY: "nothing: BM25 of first letters", MARKED: "what annotators marked"}
 REGIMES = {"pre_query": "not known", "query_aware": "known"}
 
 
@@ -77,6 +79,46 @@ def qasper_table(results: Results) -> Table:
             "and its sentences are different things to find, so the two halves do not compare.",
             *minilm_note(results, QASPER),
             *likelihood_note(results),
+        ),
+    )
+
+
+def transfer_table(results: Results) -> Table:
+    """Whose evidence a router learned, against whose evidence it keeps."""
+    run = results.run(kind="transfer")
+    models = [str(name) for name in results.coordinates("of", "rests_on_marked")]
+    learned = {str(metric.at["source"]): metric.n for metric in run.metrics if metric.what == "lessons"}
+    rows = []
+    for source in (NOBODY, *learned):
+        kept = [results.metric("among_best", kind="transfer", source=source, number=KEPT)]
+        kept += [results.metric("evidence_kept", kind="transfer", source=source, of=model) for model in models]
+        taught = str(learned.get(source, "–"))
+        rows.append((SOURCES.get(source, f"what {source} rests on"), taught, *map(with_interval, kept)))
+    resting = ", ".join(
+        f"{model} {results.value('rests', kind='transfer', of=model):.2f}"
+        + f" ({results.value('rests_on_marked', kind='transfer', of=model):.2f} of them on the marked sentence)"
+        for model in models
+    )
+    return Table(
+        name="natural-transfer",
+        caption=(
+            f"SQuAD dev, question known, two of sixteen sentences: routers that read with {run.config['reader']} and "
+            "learned from the same questions what annotators marked, or what the marked answer rests on for a model, "
+            "found by hiding; and whose evidence each keeps. 95 % bootstrap interval over articles."
+        ),
+        columns=(
+            "Learned from",
+            "Questions learned from",
+            "Marked sentence kept",
+            *(f"Kept of what {model} rests on" for model in models),
+        ),
+        rows=tuple(rows),
+        notes=(
+            f"Marked: n = {results.metric('among_best', kind='transfer', source=NOBODY, number=KEPT).n:,} questions of "
+            f"{run.counts['articles']} articles; of models: {run.counts['questions']} questions of these, where the "
+            f"answer rests on something: {resting or 'nowhere'}. Learned from at most "
+            f"{run.counts['training_questions']} questions of {run.counts['training_articles']} other articles; one "
+            "start of every router.",
         ),
     )
 
