@@ -169,6 +169,13 @@ def test_a_router_for_another_regime(model: PreTrainedModel) -> None:
         score_document(make_router(model, "query_aware"), model, tokens[0], blocks)
 
 
+def test_a_saved_router_says_what_it_is(saved: Path) -> None:
+    card = (saved / "README.md").read_text(encoding="utf-8")
+    for line in ("library_name: keepset", "| regime | pre_query |", "| layers | 1 |", f"| blocks | {WIDTH} |"):
+        assert line in card.splitlines()
+    assert "More Information Needed" not in card
+
+
 def test_saving_does_not_replace_what_is_no_router(model: PreTrainedModel, tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(ValueError, match=r"only a router, got thesis\.tex; .*choose another one"):

@@ -6,7 +6,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
 
-from huggingface_hub import PyTorchModelHubMixin
+from huggingface_hub import ModelCard, PyTorchModelHubMixin
 from pydantic import BaseModel
 from safetensors import SafetensorError
 from torch import nn
@@ -16,6 +16,19 @@ from keepset.files import read_record, replacing_folder, sha256, write_json, wri
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 OWN_FILES = {WEIGHTS, CONFIG, "README.md"}
+
+CARD = """---
+library_name: keepset
+---
+# A router of keepset
+
+Ranks the blocks of a document by how much answers would rest on them, so that the rest can be dropped. It reads with the
+first layers of one model and refuses every other.
+
+| | |
+|---|---|
+{rows}
+"""
 
 C = TypeVar("C", bound=BaseModel)
 S = TypeVar("S", bound="SavedNetwork")
@@ -35,6 +48,13 @@ class SavedNetwork(nn.Module, PyTorchModelHubMixin, ABC):
         with replacing_folder(folder) as temporary, writing_tensors(folder / WEIGHTS):
             address: str | None = super().save_pretrained(temporary, **kwargs)
         return address
+
+    def generate_model_card(self, *args: Any, **kwargs: Any) -> ModelCard:
+        """What the config says; the hub's own card is blanks for somebody to fill in."""
+        said = self.config("").model_dump(mode="json", exclude={"weights_sha256"})
+        said |= {"reads": said["reads"]["name"]}
+        rows = "\n".join(f"| {name} | {value} |" for name, value in said.items())
+        return ModelCard(CARD.format(rows=rows))
 
     def _save_pretrained(self, save_directory: Path) -> None:
         super()._save_pretrained(save_directory)
