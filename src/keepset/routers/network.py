@@ -22,8 +22,8 @@ library_name: keepset
 ---
 # A router of keepset
 
-Ranks the blocks of a document by how much answers would rest on them, so that the rest can be dropped. It reads with the
-first layers of one model and refuses every other.
+Ranks the blocks of a document by how much answers would rest on them, so that the rest can be dropped. It reads with
+the first layers of one model and refuses every other.
 
 | | |
 |---|---|
