@@ -277,7 +277,7 @@ EXPERIMENT = Experiment(
             "tab:ablation, pooling routers on multi-hop",
             "0.01–0.12; random 0.04",
             pooling_best,
-            "the same failure; three of 16 blocks and a copied value are right more often than four of 32; not tested",
+            "the same failure, of as many blocks; what brings the few more right answers: not tested",
         ),
     ),
     choices=(
