@@ -268,7 +268,7 @@ def test_labels_without_effects_are_not_paid_for_with_effects(untrained: Path, a
 def test_an_estimator_that_has_not_run_is_said_to_be_missing(untrained: Path) -> None:
     experiment = recovered_routing.EXPERIMENT
     results = Results({"recovered_routing/annotated": experiment.jobs("smoke")["recovered_routing/annotated"]()})
-    assert [difference.here(results) for difference in experiment.differences] == ["not run"] * 3
+    assert [difference.here(results) for difference in experiment.differences] == ["not run"] * 4
     assert [row[0] for row in tables(experiment, results)["tab-recovered-routing"].rows] == [
         "Annotated (not recovered)"
     ]
