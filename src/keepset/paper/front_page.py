@@ -22,12 +22,15 @@ LINES = {
     "Unique retrieval: evidence sets agree across teachers better than adaptive attention": (
         "Trained twice, models agree on what is evidence, and not on what they attend to (where attention starts sharp)"
     ),
-    "Pruned before the question to 10 %: causal ahead of H2O (smollm2-135m-instruct, global)": (
-        "With a tenth of a document kept before the question, they save more of SmolLM2's answers than H2O (all tasks, "
-        "the register log among them)"
+    "Pruned before the question to 10 %: causal ahead of H2O (smollm2-135m-instruct, lines, global)": (
+        "With a tenth of a document's lines kept before the question, they save more of SmolLM2's answers than H2O "
+        "(all tasks, the register log among them)"
+    ),
+    "Pruned before the question to 10 %: causal ahead of KVzip, per head and token (smollm2-135m-instruct, lines": (
+        "… than KVzip head by head, where both let go of keys and values after the whole document was read"
     ),
     "Fact sheets, 10% of the lines before any question (smollm2-135m-instruct): causal ahead of KVzip, per head": (
-        "… and than KVzip as kvpress runs it (not in the paper)"
+        "On sheets of facts, than KVzip as kvpress runs it (not in the paper)"
     ),
     "Fact sheets, 10% of the lines before any question (smollm2-135m-instruct): causal ahead of KVzip, max": (
         "… and than KVzip's scores, if they too choose whole lines (they cost many times the router)"

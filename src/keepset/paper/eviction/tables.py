@@ -40,8 +40,8 @@ REFERENCE_NOTE = "* reads the question: a reference from the regime query_aware,
 
 
 def query_aware_tables(results: Results) -> list[Table]:
-    """``tab:qa``, per model."""
-    pools = pooled(results)
+    """``tab:qa``, per model; on a CPU the question is not known everywhere."""
+    pools = [pool for pool in pooled(results) if pool.arms("query_aware")]
     return with_rows(query_aware_table(of_subject(pools, subject)) for subject in subjects(pools))
 
 
@@ -107,21 +107,29 @@ def of_subject(pools: Sequence[Pool], subject: str) -> list[Pool]:
 def pre_query_table(pool: Pool, mode: str) -> Table:
     """``tab:pq8k`` and its like: every policy at every budget, before the question is known."""
     columns = titles([pool], "pre_query")
+    reference = [REFERENCE] if pool.arms("query_aware") else []
     rows: list[tuple[str, ...]] = []
     for condition in pool.conditions(CONDITIONS):
-        rows.append(())
+        group = []
         for budget in BUDGETS:
-            cells = pre_query_cells(pool, condition, mode, columns, budget)
-            rows.append((CONDITIONS[condition], percent(budget), str(pool.solved(condition)), *cells))
+            cells = pre_query_cells(pool, condition, mode, columns, budget)[: len(columns) + len(reference)]
+            if set(cells) != {"-"}:
+                group.append((CONDITIONS[condition], percent(budget), str(pool.solved(condition)), *cells))
+        rows += [(), *group] if group else []
     return Table(
         name=f"tab-pq-{pool.slug}-{pool.length}-{mode}",
         caption=(
             f"Pre-query eviction, mode {mode}, {pool.subject}: share of the questions answered with everything visible "
             f"that are still answered when a budget of the blocks is kept. {described(pool)}."
         ),
-        columns=("Condition", "Budget", "n", *columns.values(), REFERENCE),
+        columns=("Condition", "Budget", "n", *columns.values(), *reference),
         rows=tuple(rows[1:]),
-        notes=(SHARE_NOTE, EVIDENCE_NOTE, REFERENCE_NOTE, *paper_note([pool], "tab:pq8k, tab:pq16k, tab:pq32k")),
+        notes=(
+            SHARE_NOTE,
+            EVIDENCE_NOTE,
+            *([REFERENCE_NOTE] if reference else []),
+            *paper_note([pool], "tab:pq8k, tab:pq16k, tab:pq32k"),
+        ),
     )
 
 
