@@ -150,7 +150,9 @@ def test_regimes_have_columns_and_modes_tables_of_their_own() -> None:
 
 def test_a_policy_the_paper_does_not_have_comes_after_its_columns_where_it_was_run() -> None:
     other = Arm("longest")
-    found = tables(part(0, dense(10, 10), (other, preserved(other, 7, 10)), (H2O, preserved(H2O, 2, 10))))
+    asked = preserved(SNAPKV, 9, 10, "query_aware")
+    blind = (other, preserved(other, 7, 10)), (H2O, preserved(H2O, 2, 10))
+    found = tables(part(0, dense(10, 10), *blind, (SNAPKV, asked)))
     columns = named(found, f"tab-pq-{MODEL}-1024-global").columns
     assert columns[-3:] == ("evidence set", "longest", REFERENCE)
     assert "longest" not in named(found, f"tab-qa-{MODEL}").columns, "it was run without the question only"
@@ -161,8 +163,10 @@ def test_what_was_not_run_is_a_dash() -> None:
     runs = part(0, dense(5, 10), (H2O, preserved(H2O, 2, 5)))
     found = tables(runs)
     table = named(found, f"tab-pq-{MODEL}-1024-global")
-    assert [row[1] for row in table.rows] == ["10 %", "25 %", "50 %"]
-    assert cell(table, 0, "MomentKV") == cell(table, 1, "H2O") == "-"
+    assert [row[1] for row in table.rows] == ["10 %"], "a budget at which nothing was run has no row"
+    assert cell(table, 0, "MomentKV") == "-"
+    assert REFERENCE not in table.columns
+    assert not [table for table in found if table.name.startswith("tab-qa")], "nobody saw the question"
     assert "KVzip" not in table.columns, "neither the paper's nor run"
     assert not [table for table in found if table.name == "eviction-orderings"], "the causal router was not run"
     assert cell(named(found, f"eviction-dense-{MODEL}"), 0, "fits 10 %") == "-"
