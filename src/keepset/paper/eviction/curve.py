@@ -140,7 +140,11 @@ def curve_table(results: Results) -> Table:
         ),
         columns=("Model", "Regime", "Documents per task", *(CONDITIONS[task] for task in TASKS)),
         rows=tuple(rows[1:]),
-        notes=(f"n = {first_run.counts['documents']} documents a cell. Square brackets: 95 % Wilson interval.",),
+        notes=(
+            f"n = {first_run.counts['documents']} documents a cell. Square brackets: 95 % Wilson interval.",
+            "Before the question every line that could be asked for is evidence: of a register log of this length more "
+            "than the budget holds (eviction-dense, fits 10 %), so that nobody keeps it all.",
+        ),
     )
 
 
