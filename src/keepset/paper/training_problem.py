@@ -29,7 +29,7 @@ from keepset.paper.shorter_chains import NAME as SHORTER
 from keepset.paper.shorter_chains import middle_by_length
 from keepset.paper.statistics import bounds, share
 from keepset.paper.table import Table, spread, with_interval
-from keepset.paper.teachers import FIVE_TASK, MULTIHOP, SMALLER_FIVE_TASK, VALUE_FIRST, teacher_seeds
+from keepset.paper.teachers import FIVE_TASK, MULTIHOP, SMALLER_FIVE_TASK, VALUE_FIRST, teachers_and_more
 
 NAME = "training_problem"
 EXAMPLES = {"smoke": 6, "small": 300, "paper": 300}
@@ -59,23 +59,13 @@ PROBLEMS = {
     "hardened": Problem("hardened: value first before any order, several chains, no room", "multihop_hardened"),
 }
 """Mixture -> its training problem. The paper's: pointers first, one chain, blocks that a pointer does not fill."""
-MORE_SEEDS = {("small", FIVE_TASK): (5, 6)}
-"""Teachers beside the five of the tables: attention came out alike on those, and five are few to say that of."""
-
-
-def teachers_asked(scale: str) -> list[tuple[str, int]]:
-    """Mixture and number of every teacher of every problem."""
-    return [
-        (mixture, seed)
-        for mixture in PROBLEMS
-        for seed in (*teacher_seeds(scale, mixture), *MORE_SEEDS.get((scale, mixture), ()))
-    ]
 
 
 def jobs(scale: str) -> Jobs:
     """One result per teacher of every problem."""
     return {
-        f"{NAME}/{mixture}-{seed}": partial(readouts, scale, mixture, seed) for mixture, seed in teachers_asked(scale)
+        f"{NAME}/{mixture}-{seed}": partial(readouts, scale, mixture, seed)
+        for mixture, seed in teachers_and_more(*PROBLEMS)(scale)
     }
 
 
@@ -317,7 +307,7 @@ EXPERIMENT = Experiment(
     name=NAME,
     place=39,
     jobs=jobs,
-    teachers=teachers_asked,
+    teachers=teachers_and_more(*PROBLEMS),
     reports=(Report("What the training problem does to attention", "chains", problems_table, beyond=True),),
     claims=problem_claims,
     claims_need=(SHORTER,),

@@ -42,7 +42,18 @@ from keepset.paper.eviction.routers import (
 from keepset.paper.eviction.tally import Outcome, Tally, share_of
 from keepset.paper.experiment import Jobs, run_result
 from keepset.paper.result import At, Metric, RunResult
-from keepset.policies import POLICIES, Context, KVzip, Oracle, Policy, Routed, build_policy, score_checked
+from keepset.policies import (
+    BM25,
+    POLICIES,
+    Context,
+    KVzip,
+    Oracle,
+    Policy,
+    QuestionLikelihood,
+    Routed,
+    build_policy,
+    score_checked,
+)
 from keepset.pruning.budget import Budget, rounded_up, select
 from keepset.routers.block import Regime
 from keepset.text.long_context import document_seed
@@ -99,9 +110,14 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
 """By scale; last the model whose numbers stand beside the paper's main tables. On a CPU the question is never known."""
 
 
-def contenders() -> list[str]:
-    """Every policy that is compared."""
-    return [*TARGETS["pre_query"], *POLICIES, ORACLE.policy]
+ASK = frozenset(policy.name for policy in (BM25, QuestionLikelihood))
+"""Policies that rank nothing without a question."""
+
+
+def contenders(setting: Setting) -> list[str]:
+    """Every policy that is compared in one of its regimes."""
+    silent = ASK if "query_aware" not in setting.regimes else frozenset()
+    return [*TARGETS["pre_query"], *(name for name in POLICIES if name not in silent), ORACLE.policy]
 
 
 def jobs(scale: str) -> Jobs:
@@ -111,7 +127,7 @@ def jobs(scale: str) -> Jobs:
         for part in parts(setting):
             folder = f"{NAME}/{setting.short_name}/lines/{part.task}-{part.length}-part{part.number}"
             found[f"{folder}/{DENSE}"] = partial(measure_dense, scale, setting, part)
-            for policy in contenders():
+            for policy in contenders(setting):
                 found[f"{folder}/{policy}"] = partial(measure_policy, scale, setting, part, policy)
             found[f"{folder}/{KVZIP_TOKENS.policy}"] = partial(measure_tokens, scale, setting, part)
     return found
