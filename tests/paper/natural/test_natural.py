@@ -1,35 +1,24 @@
 """Natural text at smoke size: every run, every table; splits that never mix; intervals over papers."""
 
-import gzip
-import json
 import string
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from transformers import BertConfig, BertModel, BertTokenizer, PreTrainedTokenizerBase
 
-from keepset.jobs.label_data import label
-from keepset.jobs.runner import Finished
 from keepset.models.fingerprint import weights_fingerprint
 from keepset.paper.bench.models import TINY, tiny_model
 from keepset.paper.experiment import run_missing
-from keepset.paper.natural import EXPERIMENT, costs, tables, transfer
+from keepset.paper.natural import EXPERIMENT, costs, tables
 from keepset.paper.natural.answer_tables import SHOWN, answers_table, paper_answers_table
 from keepset.paper.natural.answers import NEW_TOKENS, Answering
 from keepset.paper.natural.corpus import held_out, lessons, qasper, reads, squad_dev
 from keepset.paper.natural.documents import (
-    QASPER_FILE,
-    SQUAD_FILES,
     answering_sentences,
-    articles,
     papers,
     part,
-    qasper_split,
 )
 from keepset.paper.natural.granularity import kept_both_ways
 from keepset.paper.natural.limits import others_table
@@ -41,7 +30,6 @@ from keepset.paper.natural.papers import SHARES
 from keepset.paper.natural.run import ROUTER, SCORERS, answers, first_questions, jobs, paper_answers
 from keepset.paper.natural.ship import CARD, ship
 from keepset.paper.natural.states import Reader, Source
-from keepset.paper.natural.tables import transfer_table
 from keepset.paper.natural.training import Lessons, Training, together, train_text_router
 from keepset.paper.results import Results, read_results
 from keepset.pruning import Pruner
@@ -49,66 +37,6 @@ from keepset.routers.text import load_text_router
 from keepset.text.qasper import PaperQuestion
 
 QUICK = Training(lexical_steps=3, epochs=1)
-TOWNS = ("Hale", "Marr", "Ostend", "Quay", "Rye", "Tarn", "Ulm", "Vale")
-
-
-def squad_article(name: str) -> dict[str, object]:
-    paragraphs = []
-    for number in range(8):
-        said = [f"The {thing} of {name} number {number} costs {number}{i} crowns." for i, thing in enumerate(TOWNS[:4])]
-        context = " ".join(said)
-        answer = f"{number}2 crowns"
-        paragraphs.append(
-            {
-                "context": context,
-                "qas": [
-                    {
-                        "id": f"{name}-{number}",
-                        "question": f"What does the Ostend of {name} number {number} cost?",
-                        "answers": [{"text": answer, "answer_start": context.index(answer)}],
-                    }
-                ],
-            }
-        )
-    return {"title": name, "paragraphs": paragraphs}
-
-
-def qasper_paper(name: str) -> dict[str, object]:
-    sections = [
-        {"section_name": "Data", "paragraphs": [f"We read {name} in {town}. It has 12 rooms." for town in TOWNS[:4]]},
-        {
-            "section_name": "Results",
-            "paragraphs": [f"In {town} we saw {name} again. Nobody knew." for town in TOWNS[4:]],
-        },
-    ]
-    asked = {
-        "question": f"Where did they see {name}?",
-        "answers": [{"extractive_spans": [f"In Ulm we saw {name}"], "yes_no": None, "free_form_answer": ""}],
-        "evidence": [],
-        "evidence_index": [6],
-        "evidence_unmatched": 0,
-        "evidence_float": 0,
-    }
-    return {"full_text": sections, "qas": [asked]}
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Twelve papers and six articles; what the reader sees of them goes to a cache of their own."""
-    folder = tmp_path_factory.mktemp("data")
-    chosen = [f"19{i:02d}.0001" for i in range(40)]
-    by_split: dict[str, list[str]] = {}
-    for name in chosen:
-        by_split.setdefault(qasper_split(name), []).append(name)
-    names = [name for found in by_split.values() for name in found[:4]]
-    written = json.dumps({name: qasper_paper(name) for name in names}).encode()
-    (folder / QASPER_FILE).write_bytes(gzip.compress(written))
-    for split, file in SQUAD_FILES.items():
-        articles = [squad_article(f"{split} {town}") for town in TOWNS[:5]]
-        (folder / file).write_bytes(gzip.compress(json.dumps({"data": articles}).encode()))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KEEPSET_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield folder
 
 
 @pytest.fixture(scope="module")
@@ -372,50 +300,3 @@ def test_a_reply_is_what_the_pruned_text_is_answered_with() -> None:
     whole = Pruner(model, tokenizer, "recency", mode="text").prune(text, 1.0)
     answering = Answering(model, tokenizer)
     assert [answering.reply(text, question) for _ in range(2)] == [whole.ask(question, NEW_TOKENS)] * 2
-
-
-def test_a_router_learns_what_an_answer_rests_on_instead_of_what_is_marked(
-    data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Models label; whoever finds the marked sentence teaches as the annotators do, whoever finds others does not."""
-
-    def found(asked: Sequence[transfer.Asked], model: str, quantize: str | None) -> transfer.Found:
-        sentence = 2 if model == TINY else 0  # what the question is about stands third in its paragraph
-        return {(one.article, one.place): transfer.Rested(frozenset({sentence}), frozenset()) for one in asked}
-
-    monkeypatch.setattr(transfer, "labelled", found)
-    run = transfer.run_transfer("natural", "smoke", data, [(TINY, None), ("other", None)])
-    results = Results({"natural/transfer": run})
-    assert results.value("rests", of="other") == 1
-    marked = {of: results.value("rests_on_marked", of=of) for of in (TINY, "other")}
-    assert marked == {TINY: 1, "other": 0}
-    for of, source in product((TINY, "other"), (transfer.NOBODY, transfer.MARKED, TINY, "other")):
-        assert results.metric("evidence_kept", of=of, source=source).n == run.counts["questions"]
-    assert results.metric("among_best", source=TINY, number=2) == results.metric(
-        "among_best", source=transfer.MARKED, number=2
-    ).model_copy(update={"at": {"number": 2, "source": TINY}})
-    table = transfer_table(results)
-    assert [row[0] for row in table.rows][1:] == ["what annotators marked", "what tiny rests on", "what other rests on"]
-
-
-def test_what_an_answer_rests_on_is_kept_whole_or_by_another_block_that_says_it() -> None:
-    rested = transfer.Rested(frozenset({1, 2}), frozenset({5}))
-    assert rested.within(frozenset({1, 2, 3}))
-    assert rested.within(frozenset({5}))
-    assert not rested.within(frozenset({1, 3}))
-    assert not transfer.Rested(frozenset({1}), frozenset()).within(frozenset())
-
-
-def test_labels_of_a_stopped_transfer_are_not_made_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = transfer.first_of_each(articles(data, "dev"), squad_dev("smoke", data), 1)
-    done = []
-
-    def counted(*args: Any, **options: Any) -> Finished:
-        done.append(label(*args, **options))
-        return done[-1]
-
-    monkeypatch.setattr(transfer, "label", counted)
-    first = transfer.labelled(asked, TINY, None)
-    assert transfer.labelled(asked, TINY, None) == first
-    assert done[-1].rows == len(asked)
-    assert done[-1].new == 0
