@@ -126,7 +126,7 @@ def test_claims_on_the_papers_chains_are_told_from_each_teacher() -> None:
     assert (alike.verdict, middle.verdict, one_leans_on_others.verdict) == (OPEN, OPEN, FAILS)
     assert alike.own_choice == NOT_TESTED
     close, middle, *_ = training_problem.problem_claims(measured((1, 12), (100, 100)))
-    assert (close.verdict, middle.verdict) == (FAILS, FAILS), "teachers differ, and by far less than in the paper"
+    assert (close.verdict, middle.verdict) == (OPEN, OPEN), "two that are alike say little of other teachers"
 
 
 def test_an_arm_alone_gives_what_it_gave_beside_others(untrained: Path) -> None:
